@@ -1,0 +1,19 @@
+/** `npm test`, also on a fresh checkout. What follows `--` goes to vitest: `npm test -- core -t refuses`. */
+import { spawnSync } from "node:child_process";
+import { ensureRedisServer } from "./redis.js";
+import { env, root } from "./run.js";
+import { setup } from "./setup.js";
+
+try {
+  setup();
+  ensureRedisServer();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+}
+const { status } = spawnSync("vitest", ["run", ...process.argv.slice(2)], {
+  cwd: root,
+  env,
+  stdio: "inherit",
+});
+process.exitCode = status ?? 1;
