@@ -1,0 +1,82 @@
+import type { Reason } from "../decision.ts";
+
+/**
+ * Numbers of a policy as its algorithm wants them, in Lua and in TypeScript alike. Times are whole
+ * microseconds. What `a`, `b` and `c` are, each algorithm says.
+ */
+export interface Numbers {
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+  /** The longest that any state of this policy means something, µs. */
+  readonly lifetime: number;
+}
+
+/** What an algorithm makes of its state, for the caller. Times are milliseconds, rounded up. */
+export interface Explanation {
+  readonly remaining: number;
+  readonly nextMs: number | null;
+  readonly fullMs: number;
+  readonly reason: Reason;
+}
+
+/**
+ * One way to count, told a second time: line for line what its Lua says. The memory store runs
+ * these functions; with Redis they only explain what the script answered.
+ *
+ * Pure: no clock, no store; `now` is whole microseconds. `undefined` is the state never written.
+ *
+ * @typeParam S the state a store keeps
+ */
+export interface Algorithm<S> {
+  /** Names the algorithm in keys and to the script. */
+  readonly tag: string;
+  /** How many integers of state a reply holds. */
+  readonly words: number;
+  /** How many requests of this cost fit now; `n` when the cost is 0. May be negative. */
+  room(numbers: Numbers, state: S | undefined, now: number, cost: number, n: number): number;
+  /** The state after charging `units`, at least 1. */
+  charge(numbers: Numbers, state: S | undefined, now: number, units: number): S;
+  /**
+   * After a refusal: the state to write instead, when no charge under these numbers and this clock
+   * could have left this one; else `undefined`. `left`: µs until the state goes.
+   */
+  mend(numbers: Numbers, state: S, now: number, left: number): S | undefined;
+  /** How long a state written now is to be kept, µs: until it means nothing. */
+  keepFor(numbers: Numbers, state: S, now: number): number;
+  /** The integers that the script would answer. */
+  report(numbers: Numbers, state: S | undefined, now: number, cost: number): number[];
+  /**
+   * What the integers from `words[at]` on mean for this cost. `granted`: they are of after the
+   * charge; else the policy says for itself whether the cost would fit.
+   */
+  explain(
+    numbers: Numbers,
+    words: readonly number[],
+    at: number,
+    now: number,
+    cost: number,
+    granted: boolean,
+  ): Explanation;
+  /** Where a charge went, for the receipt. */
+  mark(numbers: Numbers, words: readonly number[], at: number, now: number, units: number): number;
+}
+
+/** Whether a state goes no later than its policy can account for. Redis keeps whole milliseconds. */
+export const goesInTime = ({ lifetime }: Numbers, left: number): boolean => left <= lifetime + 1000;
+
+/** Milliseconds, rounded up, never negative. */
+export const toMs = (us: number): number => (us > 0 ? Math.ceil(us / 1000) : 0);
+
+/**
+ * The fewest whole milliseconds after which `passes` holds, from an estimate in µs that rounding
+ * may have put a little off. `passes` must stay true once it is.
+ */
+export function waitMs(estimateUs: number, passes: (ms: number) => boolean): number {
+  let ms = toMs(estimateUs);
+  while (ms > 0 && passes(ms - 1)) ms--;
+  while (!passes(ms)) ms++;
+  return ms;
+}
+
+export const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), high);

@@ -1,0 +1,72 @@
+import { type Algorithm, clamp, goesInTime, type Numbers, toMs } from "./algorithm.ts";
+
+/** A stamp for each unit, µs, ascending. */
+export type SlidingLogState = readonly number[];
+
+/**
+ * `a`: limit, at most 1000. `b`: window, µs.
+ * Told in lua/algorithms/sliding-log.lua too.
+ */
+export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
+  tag: "sl",
+  words: 4,
+
+  room(numbers, state, now, cost, n) {
+    return cost === 0 ? n : Math.floor((numbers.a - countOf(numbers, state, now)) / cost);
+  },
+
+  charge(numbers, state, now, units) {
+    const kept = state ? state.slice(state.length - countOf(numbers, state, now)) : [];
+    const first = Math.max(now, state?.length ? state[state.length - 1]! + 1 : now);
+    for (let i = 0; i < units; i++) kept.push(first + i);
+    return kept;
+  },
+
+  mend(numbers, state, now, left) {
+    if (state[state.length - 1]! > now + numbers.a)
+      return Array.from({ length: numbers.a }, (_, i) => now + i);
+    return goesInTime(numbers, left) ? undefined : state;
+  },
+
+  keepFor: ({ b }, state, now) => state[state.length - 1]! + b - now,
+
+  report(numbers, state, now, cost) {
+    const { a: limit } = numbers;
+    const count = countOf(numbers, state, now);
+    if (!state || count === 0) return [0, 0, 0, 0];
+    const nth = (place: number) => state[state.length - count + place - 1]!;
+    const full = count + cost > limit && cost <= limit;
+    return [count, nth(Math.max(1, count - limit + 1)), full ? nth(count + cost - limit) : 0, nth(count)];
+  },
+
+  explain({ a: limit, b: window }, words, index, now, cost, granted) {
+    const count = words[index]!;
+    const remaining = clamp(limit - count, 0, limit);
+    const fullMs = count > 0 ? toMs(words[index + 3]! + window - now) : 0;
+    if (granted || cost === 0 || count + cost <= limit) {
+      return {
+        remaining,
+        nextMs: count > 0 ? toMs(words[index + 1]! + window - now) : 0,
+        fullMs,
+        reason: "ok",
+      };
+    }
+    if (cost > limit) return { remaining, nextMs: null, fullMs, reason: "never" };
+    return { remaining, nextMs: toMs(words[index + 2]! + window - now), fullMs, reason: "limit" };
+  },
+
+  mark: (_, words, index, __, units) => words[index + 3]! - units + 1,
+};
+
+/** How many stamps the last window holds. They are the last ones: the list ascends. */
+function countOf({ b }: Numbers, state: SlidingLogState | undefined, now: number): number {
+  if (!state) return 0;
+  let low = 0;
+  let high = state.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (state[middle]! > now - b) high = middle;
+    else low = middle + 1;
+  }
+  return state.length - low;
+}

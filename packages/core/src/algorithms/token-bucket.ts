@@ -1,0 +1,64 @@
+import { type Algorithm, clamp, goesInTime, type Numbers, waitMs } from "./algorithm.ts";
+
+/** So many millionths of a token were there at `ts`, µs. */
+export interface TokenBucketState {
+  readonly micro: number;
+  readonly ts: number;
+}
+
+const UNIT = 1_000_000;
+
+/**
+ * `a`: capacity, tokens. `b`: refill, tokens per second, which is millionths of a token per µs.
+ * Told in lua/algorithms/token-bucket.lua too.
+ */
+export const tokenBucketAlgorithm: Algorithm<TokenBucketState> = {
+  tag: "tb",
+  words: 2,
+
+  room(numbers, state, now, cost, n) {
+    if (cost === 0) return n;
+    const micro = state ? at(numbers, now, state.micro, state.ts) : numbers.a * UNIT;
+    return Math.floor(micro / (cost * UNIT));
+  },
+
+  charge(numbers, state, now, units) {
+    const micro = state ? at(numbers, now, state.micro, state.ts) : numbers.a * UNIT;
+    return { micro: micro - units * UNIT, ts: now };
+  },
+
+  mend(numbers, state, now, left) {
+    if (state.ts <= now && goesInTime(numbers, left)) return undefined;
+    return { micro: Math.max(0, at(numbers, now, state.micro, state.ts)), ts: now };
+  },
+
+  keepFor: ({ a, b }, { micro }) => Math.max(1, (a * UNIT - micro) / b),
+
+  report: ({ a }, state, now) => (state ? [state.micro, state.ts] : [a * UNIT, now]),
+
+  explain(numbers, words, index, now, cost, granted) {
+    const micro = words[index]!;
+    const ts = words[index + 1]!;
+    const capacity = numbers.a;
+    const available = at(numbers, now, micro, ts);
+    const remaining = clamp(Math.floor(available / UNIT), 0, capacity);
+    const until = (tokens: number) => {
+      const missing = tokens * UNIT - micro;
+      const estimate = missing > 0 ? missing / numbers.b + ts - now : 0;
+      return waitMs(estimate, (ms) => at(numbers, now + ms * 1000, micro, ts) >= tokens * UNIT);
+    };
+    const fullMs = until(capacity);
+    if (granted || available >= cost * UNIT)
+      return { remaining, nextMs: until(Math.min(remaining + 1, capacity)), fullMs, reason: "ok" };
+    if (cost > capacity) return { remaining, nextMs: null, fullMs, reason: "never" };
+    return { remaining, nextMs: until(cost), fullMs, reason: "limit" };
+  },
+
+  mark: (_, words, index) => words[index + 1]!,
+};
+
+/** Millionths of a token at `now`. A `ts` ahead of the clock (it stepped back) refills nothing. */
+function at({ a, b }: Numbers, now: number, micro: number, ts: number): number {
+  const elapsed = now > ts ? now - ts : 0;
+  return Math.min(a * UNIT, micro + Math.floor(elapsed * b));
+}

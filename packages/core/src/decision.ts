@@ -1,0 +1,74 @@
+import type { StoreErrorClass } from "./errors.ts";
+
+/**
+ * Why a policy says what it says.
+ * - `ok`: it lets the request pass
+ * - `limit`: not enough is left; it will be, in `nextMs`
+ * - `never`: the cost is more than the policy ever allows at once
+ * - `blocked`: the identity is blocked
+ * - `concurrency`: too many are in flight
+ */
+export type Reason = "ok" | "limit" | "never" | "blocked" | "concurrency";
+
+/** One policy's part of a decision. */
+export interface Verdict {
+  /** The policy's name, as in the configuration. */
+  readonly policy: string;
+  /** Whether this policy lets the request pass. Nothing is charged unless all of them do. */
+  readonly allowed: boolean;
+  /** Units: the limit, or the capacity of a bucket. */
+  readonly limit: number;
+  /** Units still there after this decision: whole, 0 to `limit`. */
+  readonly remaining: number;
+  /**
+   * Milliseconds. When allowed: until one more whole unit is there (0 when all are). When refused:
+   * until the same cost would pass if nobody else came; one millisecond less is refused. `null`:
+   * never, or not known.
+   */
+  readonly nextMs: number | null;
+  /** Milliseconds until the policy is as if never used. */
+  readonly fullMs: number;
+  readonly reason: Reason;
+}
+
+/** The failure rule that answered in the store's place. */
+export interface Degraded {
+  readonly rule: "open" | "closed";
+  readonly reason: StoreErrorClass;
+}
+
+/**
+ * Proof of what a decision charged, for whoever gives units back. Opaque: its fields may change in
+ * any version.
+ */
+export interface Receipt {
+  /** The store's clock, µs. */
+  readonly at: number;
+  readonly charges: readonly Charge[];
+}
+
+export interface Charge {
+  readonly policy: string;
+  readonly key: string;
+  readonly units: number;
+  /** Where the units went: a window, or a first entry. Its meaning is the algorithm's. */
+  readonly mark: number;
+}
+
+/** The answer to one request. */
+export interface Decision {
+  readonly allowed: boolean;
+  /** Units the request asked of each policy. */
+  readonly cost: number;
+  /** One per policy, in the order of the configuration. Empty when `degraded`: then nothing is known. */
+  readonly verdicts: readonly Verdict[];
+  /**
+   * Milliseconds until the same request would pass, the longest wait of the policies that refused.
+   * 0 when allowed; `null`: never, or not known.
+   */
+  readonly retryAfterMs: number | null;
+  /** Set when the store could not be asked and the failure rule answered. */
+  readonly degraded: Degraded | undefined;
+  /** Set when something was charged. */
+  readonly receipt: Receipt | undefined;
+}

@@ -1,0 +1,64 @@
+import { isIP, isIPv4 } from "node:net";
+import ipaddr from "ipaddr.js";
+import { wholeNumber } from "../options.ts";
+
+export interface AddressOptions {
+  /** IPv6 addresses with the same first bits count as one. 1 to 128, 64 by default: what a provider gives one customer. */
+  ipv6Prefix?: number;
+}
+
+/** Who has no address: a closed or Unix socket. */
+export const NO_ADDRESS = "none";
+
+/** @throws ConfigError when the prefix is not a whole number from 1 to 128 */
+export function checkPrefix(option: string, { ipv6Prefix = 64 }: AddressOptions): number {
+  return wholeNumber(option, ipv6Prefix, 1, 128);
+}
+
+/**
+ * What stands for an address in a key: IPv4 as it is, IPv6 as the hex digits of its prefix, IPv4
+ * in IPv6 as the IPv4 it is. {@link NO_ADDRESS} when the text holds no address.
+ */
+export function addressValue(address: string | undefined, options: AddressOptions = {}): string {
+  const prefix = checkPrefix("ipv6Prefix", options);
+  const bare = address === undefined ? undefined : bareAddress(address);
+  if (bare === undefined) return NO_ADDRESS;
+  const parsed = ipaddr.process(bare);
+  if (parsed.kind() === "ipv4") return parsed.toString();
+  const network = ipaddr.IPv6.networkAddressFromCIDR(`${parsed.toString()}/${prefix}`);
+  const digits = network.toByteArray().map((byte) => byte.toString(16).padStart(2, "0"));
+  return digits.join("").slice(0, Math.ceil(prefix / 4));
+}
+
+/**
+ * The address alone, out of what proxies write: `1.2.3.4:5678`, `[2001:db8::1]:443`, `fe80::1%eth0`.
+ * `undefined` when it is none. Parsed, not cut: a bare IPv6 address has colons of its own.
+ */
+export function bareAddress(text: string): string | undefined {
+  const whole = withoutZone(text.trim());
+  if (isIP(whole)) return whole;
+  if (whole.startsWith("[")) {
+    const end = whole.indexOf("]");
+    const inner = withoutZone(whole.slice(1, Math.max(1, end)));
+    const rest = whole.slice(end + 1);
+    return isIP(inner) === 6 && (rest === "" || isPort(rest)) ? inner : undefined;
+  }
+  const colon = whole.indexOf(":");
+  const host = whole.slice(0, Math.max(0, colon));
+  return isIPv4(host) && isPort(whole.slice(colon)) ? host : undefined;
+}
+
+function withoutZone(text: string): string {
+  const percent = text.indexOf("%");
+  return percent < 0 ? text : text.slice(0, percent);
+}
+
+function isPort(text: string): boolean {
+  const digits = text.slice(1);
+  return (
+    text.startsWith(":") &&
+    digits !== "" &&
+    [...digits].every((c) => c >= "0" && c <= "9") &&
+    Number(digits) <= 65535
+  );
+}

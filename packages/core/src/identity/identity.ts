@@ -1,0 +1,101 @@
+import { TidegateError, show } from "../errors.ts";
+import { addressValue, type AddressOptions } from "./address.ts";
+import { digest, safeValue } from "./key.ts";
+
+/** Marks what the makers below made: its value is fit for a key. `Symbol.for`, as two copies of the package may meet. */
+const MADE = Symbol.for("tidegate.identity");
+
+/** Who is counted. Make one with {@link user}, {@link tenant}, {@link ipOf}, {@link identity}. */
+export interface Identity {
+  readonly kind: string;
+  /** As it stands in keys: no secret, and never longer than 64 characters. */
+  readonly value: string;
+  readonly [MADE]?: true;
+}
+
+/** What a source of identities may look at. */
+export interface RequestContext<R = unknown> {
+  /** The framework's own request. */
+  readonly request: R;
+  /** The client's address, by the application's own proxy settings; `undefined` when there is none. */
+  readonly address: string | undefined;
+  /** A request header, by its name in lower case. */
+  header(name: string): string | undefined;
+}
+
+/** A user's own way to name who is counted: text or a number (of kind `id`), or an {@link Identity}. */
+export type IdentityFunction<R = any> = (
+  request: R,
+) => MaybePromise<string | number | Identity | undefined | null>;
+
+/** Finds out who a request counts for, or that it cannot tell. */
+export interface IdentitySource<R = any> {
+  identify(context: RequestContext<R>): MaybePromise<Identity | undefined>;
+  /** Asks `other` when this one cannot tell. */
+  or(other: By<R>): IdentitySource<R>;
+  /** The identity, where it is the same for every request. */
+  readonly constant?: Identity;
+  /** Whether a client may choose the outcome at will, as with an API key nobody verifies. */
+  readonly unverified?: boolean;
+  /** Whether the outcome is the client's address. */
+  readonly address?: boolean;
+}
+
+/** Who a policy counts. */
+export type By<R = any> = IdentitySource<R> | IdentityFunction<R>;
+
+export type MaybePromise<T> = T | PromiseLike<T>;
+
+/** A user of the application, by id. */
+export const user = (id: string | number): Identity => made("user", id);
+
+/** A tenant of the application, by id. */
+export const tenant = (id: string | number): Identity => made("tenant", id);
+
+/** Whoever `id` is to you. A plain string given as an identity means the same. */
+export const identity = (id: string | number): Identity => made("id", id);
+
+/**
+ * The identity that {@link ip} gives an address: IPv4 as it is, IPv6 by its prefix. Use it in a
+ * function of your own, so that both count together.
+ *
+ * @throws ConfigError when the prefix is not a whole number from 1 to 128
+ */
+export function ipOf(address: string | undefined, options: AddressOptions = {}): Identity {
+  return { kind: "ip", value: addressValue(address, options), [MADE]: true };
+}
+
+/** An API key, as a digest: the key itself is kept nowhere. */
+export function apiKeyOf(key: string, secret?: string): Identity {
+  return { kind: "key", value: digest(key, secret), [MADE]: true };
+}
+
+/** All requests together. */
+export const EVERYONE: Identity = { kind: "all", value: "-", [MADE]: true };
+
+/** An identity from what a caller gave, or `undefined` when it is none. */
+export function toIdentity(given: unknown): Identity | undefined {
+  if (typeof given === "string" || typeof given === "number")
+    return isId(given) ? made("id", given) : undefined;
+  if (typeof given !== "object" || given === null) return undefined;
+  const { kind, value, [MADE]: ours } = given as Partial<Identity>;
+  if (ours) return given as Identity;
+  return typeof kind === "string" && KIND.test(kind) && typeof value === "string" && isId(value)
+    ? made(kind, value)
+    : undefined;
+}
+
+const KIND = /^[a-z]{1,16}$/;
+
+const isId = (id: unknown): id is string | number =>
+  (typeof id === "string" && id !== "") || (typeof id === "number" && Number.isFinite(id));
+
+function made(kind: string, id: string | number): Identity {
+  if (!isId(id)) {
+    throw new TidegateError(
+      "TIDEGATE_IDENTITY_MISSING",
+      `${kind}: give text that is not empty, or a number, got ${show(id)}.`,
+    );
+  }
+  return { kind, value: safeValue(String(id)), [MADE]: true };
+}

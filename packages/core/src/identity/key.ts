@@ -1,0 +1,23 @@
+import { createHash, createHmac } from "node:crypto";
+import type { Identity } from "./identity.ts";
+
+const PLAIN = /^[A-Za-z0-9._~-]{1,64}$/;
+
+/** 128 bits of SHA-256, or of HMAC-SHA-256 where there is a secret: 22 characters of base64url. */
+export function digest(text: string, secret?: string): string {
+  const hash = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
+  return hash.update(text).digest().subarray(0, 16).toString("base64url");
+}
+
+/**
+ * The text as it may stand in a key: short and plain text as it is, all else as `h.` and a digest,
+ * so that no text chooses its slot, meets another's key or grows the key without end.
+ */
+export function safeValue(text: string): string {
+  return PLAIN.test(text) && !text.startsWith("h.") ? text : `h.${digest(text)}`;
+}
+
+/** `<prefix>:{<kind>:<value>}:<policy>:<tag>`: all keys of one identity share a slot. */
+export function keyOf(prefix: string, identity: Identity, policy: string, tag: string): string {
+  return `${prefix}:{${identity.kind}:${identity.value}}:${policy}:${tag}`;
+}

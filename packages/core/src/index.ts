@@ -1,0 +1,44 @@
+export {
+  fixedWindow,
+  type FixedWindowOptions,
+  type Policy,
+  type PolicyOptions,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+  type TokenBucketOptions,
+  type WindowOptions,
+} from "./algorithms/policy.ts";
+export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.ts";
+export { ioredisClient } from "./clients/ioredis.ts";
+export { type Config, perRequest, type PerRequestPolicy } from "./config.ts";
+export type { Decision, Degraded, Reason, Receipt, Verdict } from "./decision.ts";
+export {
+  ConfigError,
+  type ConfigErrorCode,
+  StoreError,
+  type StoreErrorClass,
+  TidegateError,
+} from "./errors.ts";
+export type { FailureRule } from "./failure/fallback.ts";
+export { createGuard, type Guard, type Header, type Ruling } from "./http/guard.ts";
+export type { AddressOptions } from "./identity/address.ts";
+export {
+  type By,
+  type Identity,
+  identity,
+  type IdentityFunction,
+  type IdentitySource,
+  ipOf,
+  type MaybePromise,
+  type RequestContext,
+  tenant,
+  user,
+} from "./identity/identity.ts";
+export { apiKey, type ApiKeyOptions, globally, ip } from "./identity/sources.ts";
+export { createLimiter, type DecideRequest, type IdentityInput, type Limiter } from "./limiter.ts";
+export type { EventListener, TidegateEvent, WarningCode } from "./observe/events.ts";
+export type { Duration } from "./options.ts";
+export { memoryStore, type MemoryStoreOptions } from "./stores/memory.ts";
+export { redisStore, type RedisStoreOptions } from "./stores/redis.ts";
+export type { Check, Done, Outcome, Store } from "./stores/store.ts";

@@ -1,0 +1,71 @@
+import type { StoreErrorClass } from "../errors.ts";
+import type { FailureRule } from "../failure/fallback.ts";
+
+/** A setting or a request that is not as it should be. Each code is given once per limiter, but for the faults of functions. */
+export type WarningCode =
+  /** Identities come from a header that nobody verifies, and no policy counts by address. Once. */
+  | "TIDEGATE_UNVERIFIED_KEY"
+  /** A request had no address to count by. Once. */
+  | "TIDEGATE_NO_ADDRESS"
+  /** An identity function threw, was too slow or gave nothing usable: the peer's address was counted. */
+  | "TIDEGATE_IDENTITY_FAULT"
+  /** A cost function threw, was too slow or gave no whole number: the cost was 1. */
+  | "TIDEGATE_COST_FAULT"
+  /** A policy function threw, was too slow or gave no policy: the static one was used. */
+  | "TIDEGATE_POLICY_FAULT"
+  /** A skip function threw or was too slow: the request was counted. */
+  | "TIDEGATE_SKIP_FAULT"
+  /** `onEvent` itself threw. Given as a process warning only. */
+  | "TIDEGATE_EVENT_FAULT";
+
+/** What the limiter has to tell besides decisions. None of it names who was counted. */
+export type TidegateEvent =
+  /** The failure rule answered one decision. */
+  | { readonly type: "degraded"; readonly rule: FailureRule; readonly reason: StoreErrorClass }
+  /** The store stopped answering: once, until it recovers. */
+  | { readonly type: "storeError"; readonly reason: StoreErrorClass; readonly message: string }
+  /** The store answers again. */
+  | { readonly type: "recovered"; readonly afterMs: number }
+  | { readonly type: "warning"; readonly code: WarningCode; readonly message: string };
+
+export type EventListener = (event: TidegateEvent) => void;
+
+/** Hands events to the user's listener, and never lets it break a request. */
+export class Events {
+  readonly #listener: EventListener | undefined;
+  readonly #given = new Set<WarningCode>();
+
+  constructor(listener: EventListener | undefined) {
+    this.#listener = listener;
+  }
+
+  emit(event: TidegateEvent): void {
+    try {
+      const returned: unknown = this.#listener?.(event);
+      if (returned instanceof Promise) returned.catch((error: unknown) => this.#listenerFailed(error));
+    } catch (error) {
+      this.#listenerFailed(error);
+    }
+  }
+
+  /** One of the warnings that say the same each time: given once, and to the process when nobody listens. */
+  warnOnce(code: WarningCode, message: string): void {
+    if (this.#given.has(code)) return;
+    this.#given.add(code);
+    if (this.#listener) this.emit({ type: "warning", code, message });
+    else process.emitWarning(message, { type: "TidegateWarning", code });
+  }
+
+  /** A fault of a user's function: an event each time, and to the process once when nobody listens. */
+  fault(code: WarningCode, message: string): void {
+    if (this.#listener) this.emit({ type: "warning", code, message });
+    else this.warnOnce(code, message);
+  }
+
+  #listenerFailed(error: unknown): void {
+    if (this.#given.has("TIDEGATE_EVENT_FAULT")) return;
+    this.#given.add("TIDEGATE_EVENT_FAULT");
+    const message = `onEvent threw: ${error instanceof Error ? error.message : String(error)}`;
+    process.emitWarning(message, { type: "TidegateWarning", code: "TIDEGATE_EVENT_FAULT" });
+  }
+}
