@@ -31,7 +31,7 @@ local function judge(key, policy, now, n)
   if count == 0 then return room, 0, 0, 0, 0 end
   local newest = stamp_of(key, count, count)
   if not is_count(newest) then return nil, 'BROKEN' end
-  local one = stamp_of(key, count, math.max(1, count - policy.a + 1))
+  local one = stamp_of(key, count, math.min(count, math.max(1, count - policy.a + 1)))
   return room, count, one, awaited(key, policy, count), newest
 end
 

@@ -36,7 +36,7 @@ export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
     if (!state || count === 0) return [0, 0, 0, 0];
     const nth = (place: number) => state[state.length - count + place - 1]!;
     const full = count + cost > limit && cost <= limit;
-    return [count, nth(Math.max(1, count - limit + 1)), full ? nth(count + cost - limit) : 0, nth(count)];
+    return [count, nth(clamp(count - limit + 1, 1, count)), full ? nth(count + cost - limit) : 0, nth(count)];
   },
 
   explain({ a: limit, b: window }, words, index, now, cost, granted) {

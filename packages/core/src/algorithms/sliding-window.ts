@@ -73,14 +73,17 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
   mark: (numbers, _words, _index, now) => numberOf(numbers, now),
 };
 
-const numberOf = ({ b }: Numbers, now: number): number => (now - (now % b)) / b;
+/** Redis keeps the number of a window in 32 bits. */
+const WRAP = 2 ** 32;
+
+const numberOf = ({ b }: Numbers, now: number): number => ((now - (now % b)) / b) % WRAP;
 
 function viewOf(numbers: Numbers, state: SlidingWindowState | undefined, now: number): View {
   if (!state) return { current: 0, previous: 0 };
-  const age = numberOf(numbers, now) - state.number;
+  const age = (numberOf(numbers, now) - state.number + WRAP) % WRAP;
   if (age === 0) return { current: state.current, previous: state.previous };
   if (age === 1) return { current: 0, previous: state.current };
-  if (age > 1) return { current: 0, previous: 0 };
+  if (age < WRAP / 2) return { current: 0, previous: 0 };
   return { current: state.current + state.previous, previous: -1 };
 }
 

@@ -1,6 +1,6 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "f64fb9e4074e5d9bfe73dd7a41d9178ba8bfd15a",
+  sha: "0c51165fc9fcb6ee1cd16bfa80ffb526d981fac1",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -154,7 +154,7 @@ local function judge(key, policy, now, n)
   if count == 0 then return room, 0, 0, 0, 0 end
   local newest = stamp_of(key, count, count)
   if not is_count(newest) then return nil, 'BROKEN' end
-  local one = stamp_of(key, count, math.max(1, count - policy.a + 1))
+  local one = stamp_of(key, count, math.min(count, math.max(1, count - policy.a + 1)))
   return room, count, one, awaited(key, policy, count), newest
 end
 local function add(key, first, units)

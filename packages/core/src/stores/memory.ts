@@ -36,7 +36,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store & { readonl
 
   function read(key: string, now: number): Entry | undefined {
     const entry = admitted.get(key) ?? refused.get(key);
-    return entry && entry.ends > now ? entry : undefined;
+    if (!entry || entry.ends > now) return entry;
+    admitted.delete(key);
+    refused.delete(key);
+    return undefined;
   }
 
   function write(key: string, entry: Entry, into: Map<string, Entry>): void {

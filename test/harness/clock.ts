@@ -1,0 +1,49 @@
+/** Time as a test tells it, for the memory store and for the script in a real Redis alike. */
+import { createHash } from "node:crypto";
+import type { ScriptClient } from "@tidegate/core";
+import { compose } from "../../lua/compose.js";
+
+export interface FakeClock {
+  /** Whole microseconds. Needs no `this`: `memoryStore({ clock: clock.now })`. */
+  now: () => number;
+  /** To a moment, milliseconds since 1970; fractions down to a microsecond. */
+  set(ms: number): void;
+  /** By so many milliseconds; fewer than 0 is a step back. */
+  advance(ms: number): void;
+}
+
+/** 2026-11-29T00:00:00.250Z, µs: not at the beginning of any window. */
+export const START_US = 1_795_910_400_250_000;
+
+export function fakeClock(startUs: number = START_US): FakeClock {
+  let now = startUs;
+  return {
+    now: () => now,
+    set: (ms) => (now = Math.round(ms * 1000)),
+    advance: (ms) => (now += Math.round(ms * 1000)),
+  };
+}
+
+const text = compose("decide", { "shared/time": new URL("./time.lua", import.meta.url) });
+
+/** The shipped script, but for its time. For `redisStore(…, { script })`. */
+export const clockedScript = { sha: createHash("sha1").update(text).digest("hex"), text };
+
+/**
+ * The client, telling every run of {@link clockedScript} the time. A deadline is of real time, so
+ * the script is told of none.
+ */
+export function clockedClient(client: ScriptClient, clock: FakeClock): ScriptClient {
+  return {
+    get state() {
+      return client.state;
+    },
+    onState: (listener) => client.onState(listener),
+    send(command, args, done) {
+      if (command !== "evalsha" && command !== "eval") return client.send(command, args, done);
+      const deadline = 2 + Number(args[1]) + 1;
+      client.send(command, [...args.with(deadline, ""), clock.now()], done);
+    },
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,113 @@
+/** One question, two stores: the memory store and the script in a real Redis, on one given clock. */
+import {
+  createLimiter,
+  type Decision,
+  type Identity,
+  ioredisClient,
+  type Limiter,
+  memoryStore,
+  type Policy,
+  redisStore,
+  user,
+} from "@tidegate/core";
+import { clockedClient, clockedScript, type FakeClock, fakeClock } from "./clock.ts";
+import type { RedisServer } from "./redis.ts";
+import type { Story } from "./story.ts";
+
+/** A multiple of every window the tests use, so that windows begin at 0 ms of a story. */
+export const EPOCH_MS = 1_795_910_400_000;
+
+export interface Script {
+  readonly sha: string;
+  readonly text: string;
+}
+
+export interface Pair {
+  readonly clock: FakeClock;
+  readonly memory: Limiter;
+  readonly redis: Limiter;
+  /** Limiters over the same keys whose policies have other numbers. */
+  readonly changed: { readonly memory: Limiter; readonly redis: Limiter };
+  /** Lets Redis forget each key that has had its time, unless `spared`: it may be late to, never early. */
+  expire(spared?: boolean): Promise<void>;
+  close(): Promise<void>;
+}
+
+let count = 0;
+
+/** A prefix that no other test uses. */
+export const freshPrefix = (): string => `t${process.pid}-${++count}`;
+
+/** Limiters over the same policies, on a fresh prefix. `changed`: the same, with other numbers. */
+export function pairOf(
+  server: RedisServer,
+  policies: Record<string, Policy>,
+  script: Script = clockedScript,
+  changed: Record<string, Policy> = policies,
+): Pair {
+  const clock = fakeClock(EPOCH_MS * 1000);
+  const prefix = freshPrefix();
+  const keys = Object.entries(policies).map(
+    ([name, { algorithm }]) => `${prefix}:{user:somebody}:${name}:${algorithm.tag}`,
+  );
+  const client = clockedClient(sharedClient(server), clock);
+  const stores = { memory: memoryStore({ clock: clock.now }), redis: redisStore(client, { script }) };
+  const limitersOf = (policies: Record<string, Policy>) => ({
+    memory: createLimiter({ store: stores.memory, policies, prefix }),
+    redis: createLimiter({ store: stores.redis, policies, prefix, timeoutMs: 5000 }),
+  });
+  return {
+    clock,
+    ...limitersOf(policies),
+    changed: limitersOf(changed),
+    async expire(spared = false) {
+      if (spared) return;
+      const ends = await server.client.mget(keys.map((key) => `${key}:kept`));
+      const gone = keys.filter((_, i) => ends[i] && Number(ends[i]) <= clock.now());
+      if (gone.length > 0) await server.client.del(...gone.flatMap((key) => [key, `${key}:kept`]));
+    },
+    close: () => stores.memory.close(),
+  };
+}
+
+/** One connection per server, however many limiters a test makes. */
+const clients = new WeakMap<RedisServer, ReturnType<typeof ioredisClient>>();
+
+export function sharedClient(server: RedisServer): ReturnType<typeof ioredisClient> {
+  const known = clients.get(server) ?? fanned(ioredisClient(server.url));
+  clients.set(server, known);
+  return known;
+}
+
+/** Many stores listen to one client, and none of them closes it. */
+function fanned(client: ReturnType<typeof ioredisClient>): ReturnType<typeof ioredisClient> {
+  const listeners: (() => void)[] = [];
+  client.onState(() => listeners.forEach((listener) => listener()));
+  return {
+    get state() {
+      return client.state;
+    },
+    onState: (listener) => void listeners.push(listener),
+    send: (command, args, done) => client.send(command, args, done),
+    close: async () => {},
+  };
+}
+
+export const SOMEBODY: Identity = user("somebody");
+
+/** A decision as a story's row has it. */
+export function rowOf(atMs: number, { cost, allowed, verdicts: [verdict], degraded }: Decision): unknown[] {
+  if (degraded || !verdict) return [atMs, cost, `degraded: ${degraded?.reason}`];
+  return [atMs, cost, allowed, verdict.remaining, verdict.nextMs, verdict.fullMs];
+}
+
+/** Runs a story on one limiter of a pair and gives its rows as they came out. */
+export async function tell({ rows }: Story, { clock, expire }: Pair, limiter: Limiter): Promise<unknown[][]> {
+  const told = [];
+  for (const [at, cost] of rows) {
+    clock.set(EPOCH_MS + at);
+    await expire();
+    told.push(rowOf(at, await limiter.decide({ identity: SOMEBODY, cost })));
+  }
+  return told;
+}
