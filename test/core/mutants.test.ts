@@ -61,9 +61,13 @@ async function noticed(script: Script): Promise<unknown> {
 
 function harmed({ file, from, to }: Mutant): Script {
   const text = readFileSync(new URL(`../../lua/${file}.lua`, import.meta.url), "utf8");
-  if (text.split(from).length !== 2) throw new Error(`${from} does not stand exactly once in lua/${file}.lua`);
+  if (text.split(from).length !== 2)
+    throw new Error(`${from} does not stand exactly once in lua/${file}.lua`);
   const harmedFile = join(folder, `${file.replace("/", "-")}.lua`);
-  writeFileSync(harmedFile, text.replace(from, () => to));
+  writeFileSync(
+    harmedFile,
+    text.replace(from, () => to),
+  );
   const composed = compose("decide", {
     "shared/time": new URL("../harness/time.lua", import.meta.url),
     [file]: pathToFileURL(harmedFile),

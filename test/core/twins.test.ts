@@ -9,7 +9,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-const RUNS = Number(process.env["TIDEGATE_TWIN_RUNS"] ?? 250);
+/** Histories per test. More with TIDEGATE_TWIN_RUNS. */
+const RUNS = Number(process.env["TIDEGATE_TWIN_RUNS"] ?? 2000);
 
 describe("the memory store and Redis give the same decisions", () => {
   const agree = (plans: fc.Arbitrary<Plan>) =>

@@ -38,6 +38,9 @@ export function clockedClient(client: ScriptClient, clock: FakeClock): ScriptCli
     get state() {
       return client.state;
     },
+    get trouble() {
+      return client.trouble;
+    },
     onState: (listener) => client.onState(listener),
     send(command, args, done) {
       if (command !== "evalsha" && command !== "eval") return client.send(command, args, done);

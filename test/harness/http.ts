@@ -163,7 +163,7 @@ export function limiting(
 /** The request's decisions, one after the other, as a handler behind the limiter sees them. */
 export function watching(limit: RequestHandler, decisions: (Decision | undefined)[]): RequestHandler {
   return (req, res, next) => {
-    res.on("close", () => decisions.push(req.rateLimit));
+    res.on("finish", () => decisions.push(req.rateLimit));
     limit(req, res, next);
   };
 }

@@ -87,6 +87,9 @@ function fanned(client: ReturnType<typeof ioredisClient>): ReturnType<typeof ior
     get state() {
       return client.state;
     },
+    get trouble() {
+      return client.trouble;
+    },
     onState: (listener) => void listeners.push(listener),
     send: (command, args, done) => client.send(command, args, done),
     close: async () => {},

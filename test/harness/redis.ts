@@ -1,7 +1,7 @@
 /** A real Redis server of the test's own, on loopback, in no way connected with any other. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -100,22 +100,21 @@ function endWithUs(server: ChildProcess): ChildProcess | undefined {
   return guard;
 }
 
+/** Whether the server says anything to PING, be it that it wants a password. */
 async function answers(port: number): Promise<boolean> {
-  const client = new Redis({ host: "127.0.0.1", port, lazyConnect: true, retryStrategy: () => null });
-  client.on("error", () => {});
-  try {
-    for (let tries = 0; tries < 500; tries++) {
-      try {
-        await client.connect();
-        return true;
-      } catch {
-        await sleep(10);
-      }
-    }
-    return false;
-  } finally {
-    client.disconnect();
+  for (let tries = 0; tries < 500; tries++) {
+    const said = await new Promise<boolean>((resolve) => {
+      const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
+      socket.once("data", () => resolve(true));
+      socket.once("error", () => resolve(false));
+      socket.setTimeout(1000, () => resolve(false));
+      socket.once("data", () => socket.destroy());
+      socket.once("timeout", () => socket.destroy());
+    });
+    if (said) return true;
+    await sleep(10);
   }
+  return false;
 }
 
 /** A port on which nobody listens: nothing keeps others from taking it. */

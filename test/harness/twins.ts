@@ -1,5 +1,12 @@
 /** Random policies and histories for the memory store and Redis to agree on. */
-import { type Decision, fixedWindow, type Policy, slidingLog, slidingWindow, tokenBucket } from "@tidegate/core";
+import {
+  type Decision,
+  fixedWindow,
+  type Policy,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+} from "@tidegate/core";
 import fc from "fast-check";
 import { clockedScript } from "./clock.ts";
 import { pairOf, type Script, SOMEBODY } from "./pair.ts";

@@ -20,9 +20,11 @@ export type ConfigErrorCode =
   | "TIDEGATE_POLICY_NAME"
   | "TIDEGATE_POLICY_DUPLICATE"
   | "TIDEGATE_POLICY_MISSING"
-  | "TIDEGATE_IDENTITY_MISSING"
   | "TIDEGATE_CLIENT_UNKNOWN"
   | "TIDEGATE_CLIENT_MISSING";
+
+/** What is wrong with a request to decide. The promise rejects: it is the caller's fault, not the store's. */
+export type RequestErrorCode = "TIDEGATE_IDENTITY_MISSING" | "TIDEGATE_COST";
 
 /**
  * A setting that cannot work. `option` names it, `value` is what was given, and the message says

@@ -3,7 +3,7 @@ import type { Policy } from "./algorithms/policy.ts";
 import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
 import { type Config, isCost, type NamedPolicy, type Settings, settingsOf } from "./config.ts";
 import type { Charge, Decision, Verdict } from "./decision.ts";
-import { ConfigError, show, StoreError, TidegateError } from "./errors.ts";
+import { ConfigError, type RequestErrorCode, show, StoreError, TidegateError } from "./errors.ts";
 import { withDeadline } from "./failure/deadline.ts";
 import { degradedDecision } from "./failure/fallback.ts";
 import { Health } from "./failure/health.ts";
@@ -67,9 +67,10 @@ export function createLimiter(config: Config): Limiter {
 export function limiterOf(engine: Engine): Limiter {
   const { settings } = engine;
   return {
-    async decide({ identity, cost = typeof settings.cost === "number" ? settings.cost : 1 }) {
+    async decide(request) {
+      const { identity, cost = typeof settings.cost === "number" ? settings.cost : 1 } = request ?? {};
       if (!isCost(cost))
-        throw new TidegateError("TIDEGATE_COST", `cost: give a whole number from 0, got ${show(cost)}.`);
+        throw requestError("TIDEGATE_COST", `cost: give a whole number from 0, got ${show(cost)}.`);
       const parts = settings.policies.map((named) => ({
         name: named.name,
         policy: named.policy,
@@ -81,13 +82,15 @@ export function limiterOf(engine: Engine): Limiter {
   };
 }
 
-function identityFor(named: NamedPolicy, given: DecideRequest["identity"]): Identity {
+const requestError = (code: RequestErrorCode, message: string) => new TidegateError(code, message);
+
+function identityFor(named: NamedPolicy, given: DecideRequest["identity"] | undefined): Identity {
   const constant = named.by?.constant;
   if (constant) return constant;
   const whole = toIdentity(given);
   const found = whole ?? toIdentity((given as Record<string, unknown> | null | undefined)?.[named.name]);
   if (found) return found;
-  throw new TidegateError(
+  throw requestError(
     "TIDEGATE_IDENTITY_MISSING",
     `identity: policy ${named.name} needs one; give user(id), ipOf(address) or text that is not empty, or a record with ${named.name}, got ${show(given)}.`,
   );

@@ -129,7 +129,16 @@ export function slidingLog<R = any>(options: WindowOptions<R>): Policy {
  */
 export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
   const { limit, window } = windowed("fixedWindow", options, Number.MAX_SAFE_INTEGER, "", ["align"]);
-  if (options.align !== undefined) oneOf("fixedWindow.align", options.align, ["first"]);
+  const { align = "first" } = options as { align?: unknown };
+  if (align === "clock") {
+    throw new ConfigError(
+      "TIDEGATE_OPTION_NOT_YET",
+      "fixedWindow.align",
+      align,
+      `this version aligns windows to their first request only`,
+    );
+  }
+  oneOf("fixedWindow.align", align, ["first"]);
   return policy(
     fixedWindowAlgorithm,
     { a: limit, b: window * 1000, c: 0, lifetime: window * 1000 },

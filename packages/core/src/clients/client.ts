@@ -10,6 +10,8 @@ export interface ScriptClient {
    * - `down`: there is no connection; the client looks for one by itself
    */
   readonly state: "ready" | "connecting" | "down";
+  /** Why there is no connection, as the library says it; `undefined` when it did not say. Never shown: it may quote anything. */
+  readonly trouble: unknown;
   /** Called at every change of `state`. One listener. */
   onState(listener: () => void): void;
   /** Sends a command. `done` is called once, when the answer came or the connection broke. */

@@ -15,8 +15,11 @@ const OURS = {
   enableAutoPipelining: false,
   lazyConnect: false,
   connectTimeout: 500,
-  socketTimeout: 500,
+  // Longer than a busy event loop keeps replies waiting unread: that is not the server's silence.
+  socketTimeout: 1500,
   keepAlive: 5000,
+  // How long a closed connection may still hold the process.
+  disconnectTimeout: 100,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 } satisfies RedisOptions;
 
@@ -29,9 +32,18 @@ export function isIoredis(value: unknown): value is Redis {
 /**
  * A connection of our own to `redis`: a URL, or the server of a client that stays untouched.
  *
- * @throws ConfigError when a URL is given and ioredis is not installed, or the URL is none
+ * @throws ConfigError when a URL is given and ioredis is not installed, the URL is none, or the
+ * client is one of a Cluster
  */
 export function ioredisClient(redis: string | Redis): ScriptClient {
+  if (typeof redis !== "string" && redis.isCluster) {
+    throw new ConfigError(
+      "TIDEGATE_OPTION_NOT_YET",
+      "redis",
+      redis,
+      "this version does not speak to a Cluster; give a client of a single server",
+    );
+  }
   const client = typeof redis === "string" ? fromUrl(redis) : redis.duplicate(OURS);
   let state: ScriptClient["state"] = "connecting";
   let listener: () => void = () => {};
@@ -39,14 +51,21 @@ export function ioredisClient(redis: string | Redis): ScriptClient {
     state = next;
     listener();
   };
-  client.on("ready", () => become("ready"));
+  let trouble: unknown;
+  client.on("ready", () => {
+    trouble = undefined;
+    become("ready");
+  });
   client.on("close", () => become("down"));
   // Every failed attempt is one of these, and `close` follows. Without a listener it would be logged.
-  client.on("error", () => {});
+  client.on("error", (error) => (trouble = error));
 
   return {
     get state() {
       return state;
+    },
+    get trouble() {
+      return trouble;
     },
     onState: (given) => (listener = given),
     send(command, args, done) {

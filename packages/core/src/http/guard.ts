@@ -134,7 +134,8 @@ export function createGuard<R>(config: Config<R>): Guard<R> {
     if (!choose) return policy;
     return soundly(
       () => choose(request),
-      (value) => (isPolicy(value) ? value : undefined),
+      // Who is counted is settled beforehand, by the base: another answer here would be passed over in silence.
+      (value) => (isPolicy(value) && (value.by ?? policy.by) === policy.by ? value : undefined),
       () => policy,
       "TIDEGATE_POLICY_FAULT",
       `The function of policy ${name}`,

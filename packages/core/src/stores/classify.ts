@@ -35,12 +35,12 @@ export function classify(error: unknown): StoreError {
     "unknown" as const,
     "the server answered an error",
   ];
-  return new StoreError(reason, `${message} (${firstWord(text)})`);
+  return new StoreError(reason, `${message} (${codeOf(text)})`);
 }
 
 /** NOSCRIPT means that nothing was executed. */
 export const isNoScript = (error: unknown): boolean =>
   error instanceof Error && /^NOSCRIPT\b/.test(error.message);
 
-/** The error's code if it has one: upper-case words carry no keys. */
-const firstWord = (text: string): string => /\b[A-Z]{3,}\b/.exec(text)?.[0] ?? "no code";
+/** A server's errors begin with their code, and Node's carry one. Any other word may be part of a key. */
+const codeOf = (text: string): string => /^[A-Z]{3,}\b|\bE[A-Z]{4,}$/.exec(text)?.[0] ?? "no code";

@@ -43,6 +43,7 @@ const STATUS: Record<number, [StoreErrorClass, string]> = {
   [-1]: ["late", "the script ran after the deadline and did nothing"],
   [-4]: ["foreign", "a key of this limiter holds another type: give the limiter a prefix of its own"],
   [-5]: ["broken", "a key of this limiter holds what no policy of this kind wrote"],
+  [-7]: ["unknown", "the script does not know a flag it was given"],
   [-6]: ["denied", "the Redis user may not read a key of this limiter"],
 };
 

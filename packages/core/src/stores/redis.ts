@@ -38,14 +38,19 @@ export function redisStore(client: ScriptClient, { script = shipped }: RedisStor
   }
 
   function decide(batch: readonly Check[], done: readonly Done[]): void {
-    if (client.state === "connecting" && waiting.length < MOST_WAITING) {
-      waiting.push(() => decide(batch, done));
+    if (client.state === "connecting") {
+      if (waiting.length < MOST_WAITING) waiting.push(() => decide(batch, done));
+      else failAll(done, new StoreError("overload", "too many requests wait for the first connection to Redis"));
       return;
     }
     if (unfit) return failAll(done, unfit);
-    if (client.state !== "ready")
-      return failAll(done, new StoreError("connection", "there is no connection to Redis"));
+    if (client.state !== "ready") return failAll(done, notConnected());
     run("evalsha", batch, done, 2, true);
+  }
+
+  function notConnected(): StoreError {
+    const why = client.trouble === undefined ? undefined : classify(client.trouble);
+    return why?.reason === "denied" ? why : new StoreError("connection", "there is no connection to Redis");
   }
 
   /** @param tries how often NOSCRIPT may still be answered by another command. @param timed whether the server is told the deadline */

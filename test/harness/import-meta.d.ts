@@ -1,0 +1,2 @@
+/** What vitest adds to `import.meta`. */
+/// <reference types="vite/client" />
