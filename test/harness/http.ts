@@ -91,7 +91,7 @@ const MOST = 999_999_999_999_999;
 const LONGEST = 2_147_483;
 
 /** What HEADERS.md §6 asks of every answer, whatever was asked. */
-export function expectSound({ status, fields, body }: Answer): void {
+function expectSound({ status, fields, body }: Answer): void {
   const told = Object.keys(fields).filter((name) => /ratelimit|retry-after/i.test(name));
   const policies = read(fields["RateLimit-Policy"]);
   const limits = read(fields["RateLimit"]);

@@ -9,7 +9,7 @@ export interface Live {
   readonly prefix: string;
   readonly events: TidegateEvent[];
   /** Decides for `identity` so often at once, and counts who was let in. Throws when the store could not be asked. */
-  admitted(times: number, identity?: string, cost?: number): Promise<number>;
+  readonly admitted: (times: number, identity?: string, cost?: number) => Promise<number>;
 }
 
 /** A limiter whose connection is ready. The deadline is generous: these tests are not about it. */

@@ -29,8 +29,8 @@ export interface Pair {
   /** Limiters over the same keys whose policies have other numbers. */
   readonly changed: { readonly memory: Limiter; readonly redis: Limiter };
   /** Lets Redis forget each key that has had its time, unless `spared`: it may be late to, never early. */
-  expire(spared?: boolean): Promise<void>;
-  close(): Promise<void>;
+  readonly expire: (spared?: boolean) => Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 let count = 0;
