@@ -13,7 +13,8 @@ local function judge(key, policy, _, n)
   local count, rest = 0, 0
   if read then
     if read.err then return nil, read.err end
-    if not (string.match(read, '^%d+$') and is_count(tonumber(read))) then return nil, 'BROKEN' end
+    -- No leading zero: INCRBY would not take it.
+    if not ((read == '0' or string.match(read, '^[1-9]%d*$')) and is_count(tonumber(read))) then return nil, 'BROKEN' end
     rest = left(key)
     if rest ~= 0 then count = tonumber(read) end
     if not rest or rest > policy.b then rest = -1 end

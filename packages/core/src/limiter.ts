@@ -51,7 +51,8 @@ export interface Part {
 export interface Engine<R = any> {
   readonly settings: Settings<R>;
   readonly events: Events;
-  decide(parts: readonly Part[], cost: number, done: (decision: Decision) => void): void;
+  /** @param deadline milliseconds of `performance.now()`. The store gets a little time in any case. */
+  decide(parts: readonly Part[], cost: number, deadline: number, done: (decision: Decision) => void): void;
   close(): Promise<void>;
 }
 
@@ -76,7 +77,9 @@ export function limiterOf(engine: Engine): Limiter {
         policy: named.policy,
         identity: identityFor(named, identity),
       }));
-      return new Promise((resolve) => engine.decide(parts, cost, resolve));
+      return new Promise((resolve) =>
+        engine.decide(parts, cost, performance.now() + settings.timeoutMs, resolve),
+      );
     },
     close: () => engine.close(),
   };
@@ -102,16 +105,25 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
   const events = new Events(settings.onEvent);
   const health = new Health(events);
   const store = storeOf(config);
+  const ours = config.store === undefined;
   const tier: Tier = withDeadline(direct(store));
 
-  function decide(parts: readonly Part[], cost: number, done: (decision: Decision) => void): void {
+  // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
+  const leastMs = settings.timeoutMs / 4;
+
+  function decide(
+    parts: readonly Part[],
+    cost: number,
+    deadline: number,
+    done: (decision: Decision) => void,
+  ): void {
     const check: Check = {
       policies: parts.map(({ policy }) => policy),
       keys: parts.map(({ name, policy, identity }) =>
         keyOf(settings.prefix, identity, name, policy.algorithm.tag),
       ),
       cost,
-      deadline: performance.now() + settings.timeoutMs,
+      deadline: Math.max(deadline, performance.now() + leastMs),
     };
     tier.decide(check, (error, outcome) => {
       if (outcome) {
@@ -126,7 +138,7 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
     });
   }
 
-  return { settings, events, decide, close: () => store.close() };
+  return { settings, events, decide, close: async () => (ours ? store.close() : undefined) };
 }
 
 function storeOf({ redis, store }: Config): Store {

@@ -31,6 +31,7 @@ export function rateLimit(config: Config<Request>): RateLimitHandler {
     const context = {
       request: req,
       address: req.ip,
+      peer: req.socket.remoteAddress,
       header: (name: string) => {
         const value = req.headers[name];
         return Array.isArray(value) ? value.join(", ") : value;
@@ -45,10 +46,11 @@ export function rateLimit(config: Config<Request>): RateLimitHandler {
 function apply(ruling: Ruling, req: Request, res: Response, next: NextFunction): void {
   if (ruling.kind === "skip") return next();
   req.rateLimit = ruling.decision;
-  // Somebody answered while the decision was under way: it counts, and there is nothing left to write.
+  // Somebody may have begun to answer, or have answered, while the decision was under way. It counts.
   if (!res.headersSent) for (const [name, value] of ruling.headers) res.setHeader(name, value);
+  if (res.writableEnded) return;
   if (ruling.kind === "pass") return next();
-  if (res.headersSent) return;
+  if (res.headersSent) return void res.end();
   res.statusCode = ruling.status;
   res.end(req.method === "HEAD" ? undefined : ruling.body);
 }

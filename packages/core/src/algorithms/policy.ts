@@ -57,6 +57,8 @@ export interface FixedWindowOptions<R = any> extends WindowOptions<R> {
 const MOST_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000_000);
 const MOST_IN_WINDOW = 2 ** 32 - 1;
 const MOST_IN_LOG = 1000;
+/** The largest integer a header field may carry. source: RFC 9651 §3.3.1 */
+const MOST_IN_FIELD = 999_999_999_999_999;
 
 /**
  * A bucket of tokens, refilled evenly: bursts up to `capacity`, `refillPerSecond` in the long run.
@@ -128,7 +130,7 @@ export function slidingLog<R = any>(options: WindowOptions<R>): Policy {
  * @throws ConfigError for an unusable number
  */
 export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
-  const { limit, window } = windowed("fixedWindow", options, Number.MAX_SAFE_INTEGER, "", ["align"]);
+  const { limit, window } = windowed("fixedWindow", options, MOST_IN_FIELD, "", ["align"]);
   const { align = "first" } = options as { align?: unknown };
   if (align === "clock") {
     throw new ConfigError(

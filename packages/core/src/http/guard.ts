@@ -1,21 +1,13 @@
-import { isPolicy, type Policy } from "../algorithms/policy.ts";
-import { type Config, isCost, type NamedPolicy } from "../config.ts";
+import type { Policy } from "../algorithms/policy.ts";
+import type { Config } from "../config.ts";
 import type { Decision } from "../decision.ts";
-import { show } from "../errors.ts";
 import { NO_ADDRESS } from "../identity/address.ts";
-import {
-  type Identity,
-  type IdentitySource,
-  ipOf,
-  type MaybePromise,
-  type RequestContext,
-  toIdentity,
-} from "../identity/identity.ts";
+import type { Identity, IdentitySource, MaybePromise, RequestContext } from "../identity/identity.ts";
 import { ip, isThenable } from "../identity/sources.ts";
 import { createEngine, type Limiter, limiterOf, type Part } from "../limiter.ts";
-import type { WarningCode } from "../observe/events.ts";
 import { limitField, policyField, retryAfter } from "./headers.ts";
 import { PROBLEM_TYPE, quotaExceeded, REDUCED_CAPACITY } from "./problem.ts";
+import { userFunctions } from "./user-functions.ts";
 
 /** What headers tell of a policy. */
 export interface NamedLimit {
@@ -60,6 +52,9 @@ export function createGuard<R>(config: Config<R>): Guard<R> {
   const { settings, events } = engine;
   const byAddress: IdentitySource<R> = ip();
   const policies = settings.policies.map((named) => ({ ...named, by: named.by ?? byAddress }));
+  /** Each asked once per request, however many policies count by it. */
+  const sources = [...new Set(policies.map(({ by }) => by))];
+  const functions = userFunctions(settings, events);
   const fixedLimits = policies.some(({ choose }) => choose)
     ? undefined
     : policies.map(({ name, policy }) => limitOf(name, policy));
@@ -74,85 +69,6 @@ export function createGuard<R>(config: Config<R>): Guard<R> {
     );
   }
 
-  /** The value of a user's function, or `instead` with a warning: never an exception, never later than the deadline. */
-  function soundly<T>(
-    ask: () => MaybePromise<unknown>,
-    accept: (value: unknown) => T | undefined,
-    instead: () => T,
-    code: WarningCode,
-    what: string,
-  ): MaybePromise<T> {
-    const refuse = (how: string): T => {
-      events.fault(code, `${what} ${how}`);
-      return instead();
-    };
-    const judge = (value: unknown): T => {
-      const accepted = accept(value);
-      return accepted === undefined ? refuse(`gave ${show(value)}`) : accepted;
-    };
-    const thrown = (error: unknown) => refuse(`threw ${error instanceof Error ? error.name : show(error)}`);
-    try {
-      const value = ask();
-      if (!isThenable(value)) return judge(value);
-      return inTime(value, settings.timeoutMs).then(
-        (late) => (late === TOO_LATE ? refuse(`took more than ${settings.timeoutMs} ms`) : judge(late)),
-        thrown,
-      );
-    } catch (error) {
-      return thrown(error);
-    }
-  }
-
-  function skips({ request }: RequestContext<R>): MaybePromise<boolean> {
-    const { skip } = settings;
-    if (!skip) return false;
-    return soundly(
-      () => skip(request),
-      (value) => Boolean(value),
-      () => false,
-      "TIDEGATE_SKIP_FAULT",
-      "The skip function",
-    );
-  }
-
-  function costOf({ request }: RequestContext<R>): MaybePromise<number> {
-    const { cost } = settings;
-    if (typeof cost === "number") return cost;
-    return soundly(
-      () => cost(request),
-      (value) => (isCost(value) ? value : undefined),
-      () => 1,
-      "TIDEGATE_COST_FAULT",
-      "The cost function",
-    );
-  }
-
-  function policyOf(
-    { name, policy, choose }: NamedPolicy<R>,
-    { request }: RequestContext<R>,
-  ): MaybePromise<Policy> {
-    if (!choose) return policy;
-    return soundly(
-      () => choose(request),
-      // Who is counted is settled beforehand, by the base: another answer here would be passed over in silence.
-      (value) => (isPolicy(value) && (value.by ?? policy.by) === policy.by ? value : undefined),
-      () => policy,
-      "TIDEGATE_POLICY_FAULT",
-      `The function of policy ${name}`,
-    );
-  }
-
-  function identityOf(source: IdentitySource<R>, context: RequestContext<R>): MaybePromise<Identity> {
-    if (source.address && context.address === undefined) warnOfNoAddress();
-    return soundly(
-      () => source.identify(context),
-      (value) => toIdentity(value),
-      () => ipOf(context.address),
-      "TIDEGATE_IDENTITY_FAULT",
-      "The function that says who is counted",
-    );
-  }
-
   function warnOfNoAddress(): void {
     events.warnOnce(
       "TIDEGATE_NO_ADDRESS",
@@ -161,24 +77,25 @@ export function createGuard<R>(config: Config<R>): Guard<R> {
   }
 
   function rule(context: RequestContext<R>, done: (ruling: Ruling) => void): void {
-    then(skips(context), (skip) => {
+    const deadline = performance.now() + settings.timeoutMs;
+    then(functions.skips(context, deadline), (skip) => {
       if (skip) return done({ kind: "skip" });
-      const sources = [...new Set(policies.map(({ by }) => by))];
-      const asked = [
-        costOf(context),
-        ...policies.map((named) => policyOf(named, context)),
-        ...sources.map((source) => identityOf(source, context)),
-      ];
-      then(all(asked), ([cost, ...found]) => {
-        const chosen = found.slice(0, policies.length) as Policy[];
-        const identities = found.slice(policies.length) as Identity[];
-        const parts = policies.map(({ name, by }, i) => ({
-          name,
-          policy: chosen[i]!,
-          identity: identities[sources.indexOf(by)]!,
-        }));
-        engine.decide(parts, cost as number, (decision) => done(rulingOf(decision, parts)));
-      });
+      const identities = sources.map((source) => functions.identityOf(source, context, deadline));
+      const chosen = policies.map((named) => functions.policyOf(named, context, deadline));
+      const cost = functions.costOf(context, deadline);
+      then(all(identities), (who) =>
+        then(all(chosen), (which) =>
+          then(cost, (units) => {
+            if (who.some(isNobody)) warnOfNoAddress();
+            const parts = policies.map(({ name, by }, i) => ({
+              name,
+              policy: which[i]!,
+              identity: who[sources.indexOf(by)]!,
+            }));
+            engine.decide(parts, units, deadline, (decision) => done(rulingOf(decision, parts)));
+          }),
+        ),
+      );
     });
   }
 
@@ -214,15 +131,7 @@ const limitOf = (name: string, { limit, windowMs, rolling }: Policy): NamedLimit
   rolling,
 });
 
-const TOO_LATE = Symbol("too late");
-
-function inTime<T>(promise: PromiseLike<T>, ms: number): Promise<T | typeof TOO_LATE> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<typeof TOO_LATE>((resolve) => {
-    timer = setTimeout(resolve, ms, TOO_LATE);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
+const isNobody = ({ kind, value }: Identity): boolean => kind === "ip" && value === NO_ADDRESS;
 
 /** Goes on at once where there is nothing to wait for. */
 function then<T>(value: MaybePromise<T>, go: (value: T) => void): void {

@@ -1,5 +1,5 @@
 import { TidegateError, show } from "../errors.ts";
-import { addressValue, type AddressOptions } from "./address.ts";
+import { addressValue, type AddressOptions, NO_ADDRESS } from "./address.ts";
 import { digest, safeValue } from "./key.ts";
 
 /** Marks what the makers below made: its value is fit for a key. `Symbol.for`, as two copies of the package may meet. */
@@ -19,6 +19,8 @@ export interface RequestContext<R = unknown> {
   readonly request: R;
   /** The client's address, by the application's own proxy settings; `undefined` when there is none. */
   readonly address: string | undefined;
+  /** The address at the other end of the connection: nobody wrote it into a header. */
+  readonly peer: string | undefined;
   /** A request header, by its name in lower case. */
   header(name: string): string | undefined;
 }
@@ -63,6 +65,15 @@ export const identity = (id: string | number): Identity => made("id", id);
  */
 export function ipOf(address: string | undefined, options: AddressOptions = {}): Identity {
   return { kind: "ip", value: addressValue(address, options), [MADE]: true };
+}
+
+/** Who sent a request, by address: its peer's where the client's is none (a proxy may forward anything). */
+export function addressOf(
+  { address, peer }: Pick<RequestContext, "address" | "peer">,
+  options?: AddressOptions,
+): Identity {
+  const found = ipOf(address, options);
+  return found.value === NO_ADDRESS ? ipOf(peer, options) : found;
 }
 
 /** An API key, as a digest: the key itself is kept nowhere. */

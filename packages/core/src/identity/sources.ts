@@ -2,11 +2,11 @@ import { ConfigError } from "../errors.ts";
 import { onlyKnown, optionalFunction } from "../options.ts";
 import { type AddressOptions, checkPrefix } from "./address.ts";
 import {
+  addressOf,
   apiKeyOf,
   type By,
   EVERYONE,
   type IdentitySource,
-  ipOf,
   type MaybePromise,
   type RequestContext,
   toIdentity,
@@ -75,7 +75,7 @@ export function apiKey(options: ApiKeyOptions): IdentitySource {
 export function ip(options: AddressOptions = {}): IdentitySource {
   onlyKnown("ip", options, ["ipv6Prefix"]);
   checkPrefix("ip.ipv6Prefix", options);
-  return source(({ address }) => ipOf(address, options), { address: true });
+  return source((context) => addressOf(context, options), { address: true });
 }
 
 /** Counts all requests together. */

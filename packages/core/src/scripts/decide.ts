@@ -1,6 +1,6 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "0c51165fc9fcb6ee1cd16bfa80ffb526d981fac1",
+  sha: "d884badcd5e4a9ffc77353ac7de1852fcea5fc83",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -115,7 +115,7 @@ local function judge(key, policy, _, n)
   local count, rest = 0, 0
   if read then
     if read.err then return nil, read.err end
-    if not (string.match(read, '^%d+$') and is_count(tonumber(read))) then return nil, 'BROKEN' end
+    if not ((read == '0' or string.match(read, '^[1-9]%d*$')) and is_count(tonumber(read))) then return nil, 'BROKEN' end
     rest = left(key)
     if rest ~= 0 then count = tonumber(read) end
     if not rest or rest > policy.b then rest = -1 end

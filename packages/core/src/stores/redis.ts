@@ -40,7 +40,8 @@ export function redisStore(client: ScriptClient, { script = shipped }: RedisStor
   function decide(batch: readonly Check[], done: readonly Done[]): void {
     if (client.state === "connecting") {
       if (waiting.length < MOST_WAITING) waiting.push(() => decide(batch, done));
-      else failAll(done, new StoreError("overload", "too many requests wait for the first connection to Redis"));
+      else
+        failAll(done, new StoreError("overload", "too many requests wait for the first connection to Redis"));
       return;
     }
     if (unfit) return failAll(done, unfit);

@@ -1,0 +1,124 @@
+import { isPolicy, type Policy } from "../algorithms/policy.ts";
+import { isCost, type NamedPolicy, type Settings } from "../config.ts";
+import { show } from "../errors.ts";
+import {
+  addressOf,
+  type Identity,
+  type IdentitySource,
+  type MaybePromise,
+  type RequestContext,
+  toIdentity,
+} from "../identity/identity.ts";
+import { isThenable } from "../identity/sources.ts";
+import type { Events, WarningCode } from "../observe/events.ts";
+
+/**
+ * What a configuration's functions say of a request. None of them ever throws or takes longer than
+ * `deadline` (milliseconds of `performance.now()`): where one fails, the strict answer stands in,
+ * with a warning. A failing function is no way to pass uncounted.
+ */
+export interface UserFunctions<R> {
+  skips(context: RequestContext<R>, deadline: number): MaybePromise<boolean>;
+  costOf(context: RequestContext<R>, deadline: number): MaybePromise<number>;
+  policyOf(named: NamedPolicy<R>, context: RequestContext<R>, deadline: number): MaybePromise<Policy>;
+  identityOf(source: IdentitySource<R>, context: RequestContext<R>, deadline: number): MaybePromise<Identity>;
+}
+
+export function userFunctions<R>(settings: Settings<R>, events: Events): UserFunctions<R> {
+  const { skip, cost } = settings;
+
+  /** Asks a function; `instead` answers where it gives nothing that `accept` takes. */
+  function soundly<T>(
+    ask: () => MaybePromise<unknown>,
+    accept: (value: unknown) => T | undefined,
+    instead: () => T,
+    deadline: number,
+    [code, what]: [WarningCode, string],
+  ): MaybePromise<T> {
+    const refuse = (how: string): T => {
+      events.fault(code, `${what} ${how}`);
+      return instead();
+    };
+    const judge = (value: unknown): T => {
+      const accepted = accept(value);
+      return accepted === undefined ? refuse(`gave ${show(value)}`) : accepted;
+    };
+    // Only the kind: the text of an error may quote the very secret it was about.
+    const thrown = (error: unknown) => refuse(`threw ${error instanceof Error ? error.name : typeof error}`);
+    try {
+      const value = ask();
+      if (!isThenable(value)) return judge(value);
+      return inTime(value, deadline).then(
+        (found) => (found === TOO_LATE ? refuse("took longer than the deadline") : judge(found)),
+        thrown,
+      );
+    } catch (error) {
+      return thrown(error);
+    }
+  }
+
+  return {
+    skips({ request }, deadline) {
+      if (!skip) return false;
+      const fault: [WarningCode, string] = ["TIDEGATE_SKIP_FAULT", "The skip function"];
+      return soundly(
+        () => skip(request),
+        Boolean,
+        () => false,
+        deadline,
+        fault,
+      );
+    },
+
+    costOf({ request }, deadline) {
+      if (typeof cost === "number") return cost;
+      const fault: [WarningCode, string] = ["TIDEGATE_COST_FAULT", "The cost function"];
+      return soundly(
+        () => cost(request),
+        (value) => (isCost(value) ? value : undefined),
+        () => 1,
+        deadline,
+        fault,
+      );
+    },
+
+    policyOf({ name, policy, choose }, { request }, deadline) {
+      if (!choose) return policy;
+      // Who is counted is settled beforehand, by the base: another answer here would be passed over in silence.
+      const accept = (value: unknown) =>
+        isPolicy(value) && (value.by ?? policy.by) === policy.by ? value : undefined;
+      const fault: [WarningCode, string] = ["TIDEGATE_POLICY_FAULT", `The function of policy ${name}`];
+      return soundly(
+        () => choose(request),
+        accept,
+        () => policy,
+        deadline,
+        fault,
+      );
+    },
+
+    identityOf(source, context, deadline) {
+      const fault: [WarningCode, string] = [
+        "TIDEGATE_IDENTITY_FAULT",
+        "The function that says who is counted",
+      ];
+      return soundly(
+        () => source.identify(context),
+        toIdentity,
+        () => addressOf(context),
+        deadline,
+        fault,
+      );
+    },
+  };
+}
+
+const TOO_LATE = Symbol("too late");
+
+function inTime<T>(promise: PromiseLike<T>, deadline: number): Promise<T | typeof TOO_LATE> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<typeof TOO_LATE>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, deadline - performance.now()), TOO_LATE);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
