@@ -8,11 +8,11 @@
 ]]
 --- @include "shared/time"
 --- @include "shared/lifetime"
---- @include "shared/number"
 --- @include "shared/reply"
 
 -- An algorithm's judge, charge and mend, and how many integers of state it reports. Only the
--- algorithms a batch asks for cost anything: a function is made anew at each run of a script.
+-- algorithms a batch asks for cost anything: a function is made anew at each run of a script, and
+-- costs most by what it uses from outside itself. `room`, which judge returns, need not be whole.
 local function algorithm(tag)
   if tag == 'tb' then
 --- @include "algorithms/token-bucket"
@@ -26,22 +26,24 @@ local function algorithm(tag)
 end
 
 local VERSION = 1
+-- A global is looked up by its name at every use; this one is used most.
+local args = ARGV
 
-if ARGV[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version ' .. VERSION) end
+if args[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version ' .. VERSION) end
 
-local deadline, tables, checks = tonumber(ARGV[2]), ARGV[3] + 0, ARGV[4] + 0
+local tables, checks = args[3] + 0, args[4] + 0
 local at = 5
 
 local policies = {}
 for i = 1, tables do
-  local judge, charge, mend, words = algorithm(ARGV[at])
+  local judge, charge, mend, words = algorithm(args[at])
   if not judge then return redis.error_reply('TGALGORITHM unknown algorithm in policy table ' .. i) end
-  if ARGV[at + 1] ~= 'e' then return redis.error_reply('TGMODE unknown mode in policy table ' .. i) end
+  if args[at + 1] ~= 'e' then return redis.error_reply('TGMODE unknown mode in policy table ' .. i) end
   policies[i] = {
-    cost = ARGV[at + 2] + 0,
-    lifetime = ARGV[at + 3] + 0,
-    a = ARGV[at + 4] + 0,
-    b = ARGV[at + 5] + 0,
+    cost = args[at + 2] + 0,
+    lifetime = args[at + 3] + 0,
+    a = args[at + 4] + 0,
+    b = args[at + 5] + 0,
     judge = judge,
     charge = charge,
     mend = mend,
@@ -51,17 +53,13 @@ for i = 1, tables do
 end
 
 local now = clock()
-local late = deadline and now > deadline and LATE
-local reply, out, first_key = { VERSION, now }, 3, 0
-
-local function report(word, words, s1, s2, s3, s4)
-  reply[word], reply[word + 1] = s1, s2
-  if words > 2 then reply[word + 2], reply[word + 3] = s3, s4 end
-end
+local late = args[2] ~= '' and now > args[2] + 0 and LATE
+-- As long as the reply to one check of one policy: growing a table costs more than making it.
+local reply, out, first_key = { VERSION, now, nil, nil, nil, nil, nil }, 3, 0
 
 for _ = 1, checks do
-  local count = ARGV[at] + 0
-  local n, flags = ARGV[at + count + 1] + 0, ARGV[at + count + 2]
+  local count = args[at] + 0
+  local n, flags = args[at + count + 1] + 0, args[at + count + 2]
   local failed, peek, partial = late, false, false
   if flags ~= '' then
     if string.find(flags, '[^pg]') then failed = FLAG end
@@ -72,13 +70,14 @@ for _ = 1, checks do
   local status, granted, empty = out, n, nil
   out = out + 1
   for i = 1, count do
-    local policy = policies[ARGV[at + i] + 0]
+    local policy = policies[args[at + i] + 0]
     local room, s1, s2, s3, s4
     if not failed then
       room, s1, s2, s3, s4 = policy.judge(KEYS[first_key + i], policy, now, n)
       if not room then
         failed = class_of(s1)
       elseif room < n then
+        room = math.floor(room)
         if room < granted then granted = room end
         if room < 1 then
           empty = empty or {}
@@ -86,8 +85,10 @@ for _ = 1, checks do
         end
       end
     end
-    report(out, policy.words, s1, s2, s3, s4)
-    out = out + policy.words
+    local words = policy.words
+    reply[out], reply[out + 1] = s1, s2
+    if words > 2 then reply[out + 2], reply[out + 3] = s3, s4 end
+    out = out + words
   end
   if granted < 0 or (granted < n and not partial) then granted = 0 end
   if failed then
@@ -96,17 +97,21 @@ for _ = 1, checks do
   reply[status] = failed or granted
 
   -- Write.
-  local word = status + 1
-  for i = 1, failed and 0 or peek and 0 or count do
-    local policy = policies[ARGV[at + i] + 0]
-    local units = granted * policy.cost
-    local key, s1, s2, s3, s4 = KEYS[first_key + i], reply[word], reply[word + 1], reply[word + 2], reply[word + 3]
-    if units > 0 then
-      report(word, policy.words, policy.charge(key, policy, now, units, s1, s2, s3, s4))
-    elseif empty and empty[i] and policy.cost <= policy.a then
-      report(word, policy.words, policy.mend(key, policy, now, s1, s2, s3, s4))
+  if not failed and not peek and (granted > 0 or empty) then
+    local word = status + 1
+    for i = 1, count do
+      local policy = policies[args[at + i] + 0]
+      local units, words = granted * policy.cost, policy.words
+      local key, s1, s2, s3, s4 = KEYS[first_key + i], reply[word], reply[word + 1], reply[word + 2], reply[word + 3]
+      if units > 0 then
+        s1, s2, s3, s4 = policy.charge(key, policy, now, units, s1, s2, s3, s4)
+      elseif empty and empty[i] and policy.cost <= policy.a then
+        s1, s2, s3, s4 = policy.mend(key, policy, now, s1, s2, s3, s4)
+      end
+      reply[word], reply[word + 1] = s1, s2
+      if words > 2 then reply[word + 2], reply[word + 3] = s3, s4 end
+      word = word + words
     end
-    word = word + policy.words
   end
   first_key = first_key + count
   at = at + count + 3

@@ -14,12 +14,12 @@ local function judge(key, policy, _, n)
   if read then
     if read.err then return nil, read.err end
     -- No leading zero: INCRBY would not take it.
-    if not ((read == '0' or string.match(read, '^[1-9]%d*$')) and is_count(tonumber(read))) then return nil, 'BROKEN' end
+    if not (string.find(read, '^[1-9]%d*$') or read == '0') or read + 0 >= 2 ^ 53 then return nil, 'BROKEN' end
     rest = left(key)
-    if rest ~= 0 then count = tonumber(read) end
+    if rest ~= 0 then count = read + 0 end
     if not rest or rest > policy.b then rest = -1 end
   end
-  return policy.cost > 0 and math.floor((policy.a - count) / policy.cost) or n, count, rest
+  return policy.cost > 0 and (policy.a - count) / policy.cost or n, count, rest
 end
 
 local function charge(key, policy, _, units, count, rest)

@@ -27,10 +27,10 @@ end
 local function judge(key, policy, now, n)
   local count = redis.pcall('ZCOUNT', key, now - policy.b + 1, '+inf')
   if type(count) == 'table' then return nil, count.err end
-  local room = policy.cost > 0 and math.floor((policy.a - count) / policy.cost) or n
+  local room = policy.cost > 0 and (policy.a - count) / policy.cost or n
   if count == 0 then return room, 0, 0, 0, 0 end
   local newest = stamp_of(key, count, count)
-  if not is_count(newest) then return nil, 'BROKEN' end
+  if not (newest and newest >= 0 and newest < 2 ^ 53) then return nil, 'BROKEN' end
   local one = stamp_of(key, count, math.min(count, math.max(1, count - policy.a + 1)))
   return room, count, one, awaited(key, policy, count), newest
 end

@@ -1,8 +1,9 @@
 -- What a check's status says when it is not a number of grants: lua/README.md has the table.
-local LATE, FOREIGN, BROKEN, DENIED, FLAG = -1, -4, -5, -6, -7
+local LATE, FLAG = -1, -7
 
 -- The class of what a read met, by the first word of the server's message.
 local function class_of(message)
+  local FOREIGN, BROKEN, DENIED = -4, -5, -6
   local word = string.match(message, '^%S+')
   if word == 'WRONGTYPE' then return FOREIGN end
   if word == 'BROKEN' then return BROKEN end

@@ -11,24 +11,25 @@ const of = (file: string, faults: [from: string, to: string][]): Mutant[] =>
 
 export const mutants: Mutant[] = [
   ...of("algorithms/token-bucket", [
-    ["now - ts or 0", "now - ts or 1"],
-    ["math.min(policy.a * unit, micro", "math.max(policy.a * unit, micro"],
-    ["math.floor(elapsed * policy.b)", "math.ceil(elapsed * policy.b)"],
-    ["micro, ts) - units * unit", "micro, ts) - units + unit"],
-    ["(policy.a * unit - micro) / policy.b", "(policy.a * unit - micro) / policy.b / 2"],
+    ["now - ts or 0\n  micro", "now - ts or 1\n  micro"],
+    ["micro = math.min(full", "micro = math.max(full"],
+    ["math.floor(elapsed * policy.b)) -", "math.ceil(elapsed * policy.b)) -"],
+    ["- units * 1000000", "+ units * 1000000"],
+    ["(full - micro) / policy.b", "(full - micro) / policy.b / 2"],
     ["ts <= now and", "ts >= now and"],
-    ["math.max(0, at(", "math.min(0, at("],
+    ["micro < 0 then micro = 0", "micro > 0 then micro = 0"],
     ["if policy.cost == 0", "if policy.cost == 1"],
+    ["% 1000000 == 0 and '%d'", "% 10 == 0 and '%d'"],
   ]),
   ...of("algorithms/sliding-window", [
-    ["- previous * rest\n", "- previous * policy.b\n"],
+    ["previous * (window - elapsed) or 0", "previous * window or 0"],
     ["age == 1", "age == 2"],
-    ["count + before, true", "count, true"],
-    ["keep(key, policy.b + rest,", "keep(key, rest,"],
-    ["% wrap, policy.b - elapsed", "% wrap, elapsed"],
+    ["count + before, -1", "count, -1"],
+    ["keep(key, 2 * window - elapsed,", "keep(key, window - elapsed,"],
+    ["/ window - stored) %", "/ window + stored) %"],
     ["math.ceil(policy.a", "math.floor(policy.a"],
     ["current + units", "current - units"],
-    ["previous * rest >=", "previous * rest <"],
+    ["(policy.b - elapsed) >=", "(policy.b - elapsed) <"],
     ["if previous >= 0 and", "if previous > 0 and"],
   ]),
   ...of("algorithms/sliding-log", [
@@ -48,7 +49,7 @@ export const mutants: Mutant[] = [
     ["keep(key, policy.b, units)", "keep(key, policy.b, 1)"],
     ["return count + units, rest", "return count, rest"],
     ["if rest >= 0 then return", "if rest <= 0 then return"],
-    ["math.floor((policy.a", "math.ceil((policy.a"],
+    ["(policy.a - count) / policy.cost", "(policy.a + count) / policy.cost"],
   ]),
   ...of("decide", [
     ["if room < granted then", "if room > granted then"],
@@ -57,5 +58,6 @@ export const mutants: Mutant[] = [
     ["empty[i] and policy.cost <= policy.a", "empty[i] and policy.cost > policy.a"],
     ["granted * policy.cost", "n * policy.cost"],
     ["KEYS[first_key + i], policy, now, n)", "KEYS[first_key + 1], policy, now, n)"],
+    ["room = math.floor(room)", "room = math.ceil(room)"],
   ]),
 ];

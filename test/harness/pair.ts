@@ -73,7 +73,7 @@ export function pairOf(
 /** One connection per server, however many limiters a test makes. */
 const clients = new WeakMap<RedisServer, ReturnType<typeof ioredisClient>>();
 
-export function sharedClient(server: RedisServer): ReturnType<typeof ioredisClient> {
+function sharedClient(server: RedisServer): ReturnType<typeof ioredisClient> {
   const known = clients.get(server) ?? fanned(ioredisClient(server.url));
   clients.set(server, known);
   return known;
@@ -99,7 +99,7 @@ function fanned(client: ReturnType<typeof ioredisClient>): ReturnType<typeof ior
 export const SOMEBODY: Identity = user("somebody");
 
 /** A decision as a story's row has it. */
-export function rowOf(atMs: number, { cost, allowed, verdicts: [verdict], degraded }: Decision): unknown[] {
+function rowOf(atMs: number, { cost, allowed, verdicts: [verdict], degraded }: Decision): unknown[] {
   if (degraded || !verdict) return [atMs, cost, `degraded: ${degraded?.reason}`];
   return [atMs, cost, allowed, verdict.remaining, verdict.nextMs, verdict.fullMs];
 }

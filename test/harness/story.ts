@@ -10,7 +10,7 @@ export interface Story {
   readonly rows: readonly Row[];
 }
 
-export type Row = readonly [
+type Row = readonly [
   at: number,
   cost: number,
   allowed: boolean,

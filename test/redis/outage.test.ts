@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../harness/eventually.ts";
 import { freshPrefix } from "../harness/pair.ts";
 import { freePort, type RedisServer, startRedis } from "../harness/redis.ts";
+import { bulk, scriptedServer } from "../harness/scripted.ts";
 import { worker } from "../harness/worker.ts";
 
 /** Deadline, and what a busy test machine may add. */
@@ -107,6 +108,32 @@ describe("P21 Redis is not there at the start", () => {
     }
     await limiter.close();
     silent.close();
+  });
+});
+
+describe("a server that is too old", () => {
+  it.each([
+    ["6.2.14", "server"],
+    ["7.0.0", "unknown"],
+    ["7.2.4", "unknown"],
+    ["8.0.2", "unknown"],
+  ])("%s: every decision is degraded by %s", async (version, reason) => {
+    const server = await scriptedServer((command) => {
+      if (command === "HELLO") return "-NOPROTO unsupported protocol version\r\n";
+      if (command === "INFO") return bulk(`redis_version:${version}\r\nloading:0\r\n`);
+      return undefined;
+    });
+    const { limiter, events } = limiterOf(server.url);
+    await eventually("it is known", async () => (await timed(limiter)).decision.degraded?.reason === reason);
+    if (reason === "server") {
+      const [told] = types(events, "storeError");
+      expect(told).toMatchObject({
+        message: `the server is Redis ${version}; Redis 7.0 or Valkey 7.2 or newer is needed`,
+      });
+      expect(types(events, "storeError")).toHaveLength(1);
+    }
+    await limiter.close();
+    server.stop();
   });
 });
 

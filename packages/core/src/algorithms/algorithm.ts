@@ -13,7 +13,7 @@ export interface Numbers {
 }
 
 /** What an algorithm makes of its state, for the caller. Times are milliseconds, rounded up. */
-export interface Explanation {
+interface Explanation {
   readonly remaining: number;
   readonly nextMs: number | null;
   readonly fullMs: number;

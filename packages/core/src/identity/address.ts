@@ -34,7 +34,7 @@ export function addressValue(address: string | undefined, options: AddressOption
  * The address alone, out of what proxies write: `1.2.3.4:5678`, `[2001:db8::1]:443`, `fe80::1%eth0`.
  * `undefined` when it is none. Parsed, not cut: a bare IPv6 address has colons of its own.
  */
-export function bareAddress(text: string): string | undefined {
+function bareAddress(text: string): string | undefined {
   const whole = withoutZone(text.trim());
   if (isIP(whole)) return whole;
   if (whole.startsWith("[")) {

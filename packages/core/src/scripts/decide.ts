@@ -1,13 +1,13 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "d884badcd5e4a9ffc77353ac7de1852fcea5fc83",
+  sha: "c97a7563b7934a3304943dbd16975f2a720d2d39",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 local function keep(key, us, value)
-  local ms = math.ceil(us / 1000)
+  local ms = string.format('%d', math.ceil(us / 1000))
   if value then
     redis.call('PSETEX', key, ms, value)
   else
@@ -23,11 +23,9 @@ local function goes_in_time(key, policy)
   local us = left(key)
   return us and us <= policy.lifetime + 1000
 end
-local function is_count(x)
-  return x and x >= 0 and x <= 9007199254740991
-end
-local LATE, FOREIGN, BROKEN, DENIED, FLAG = -1, -4, -5, -6, -7
+local LATE, FLAG = -1, -7
 local function class_of(message)
+  local FOREIGN, BROKEN, DENIED = -4, -5, -6
   local word = string.match(message, '^%S+')
   if word == 'WRONGTYPE' then return FOREIGN end
   if word == 'BROKEN' then return BROKEN end
@@ -35,78 +33,74 @@ local function class_of(message)
 end
 local function algorithm(tag)
   if tag == 'tb' then
-local unit = 1000000
-local function at(policy, now, micro, ts)
-  local elapsed = now > ts and now - ts or 0
-  return math.min(policy.a * unit, micro + math.floor(elapsed * policy.b))
-end
 local function judge(key, policy, now, n)
   local read = redis.pcall('HMGET', key, 'tokens', 'ts')
   if read.err then return nil, read.err end
-  local micro, ts = policy.a * unit, now
+  local full = policy.a * 1000000
+  local micro, ts = full, now
   if read[1] or read[2] then
-    local tokens, stamp = tonumber(read[1]), tonumber(read[2])
-    if not (is_count(stamp) and tokens and is_count(math.abs(tokens) * unit)) then return nil, 'BROKEN' end
-    micro, ts = math.floor(tokens * unit + 0.5), stamp
+    local tokens = tonumber(read[1])
+    ts = tonumber(read[2])
+    if not (ts and ts >= 0 and ts < 2 ^ 53 and tokens and math.abs(tokens) * 1000000 < 2 ^ 53) then return nil, 'BROKEN' end
+    micro = math.floor(tokens * 1000000 + 0.5)
   end
   if policy.cost == 0 then return n, micro, ts end
-  return math.floor(at(policy, now, micro, ts) / (policy.cost * unit)), micro, ts
-end
-local function write(key, policy, now, micro)
-  redis.call('HSET', key, 'tokens', string.format('%.6f', micro / unit), 'ts', now)
-  keep(key, math.max(1, (policy.a * unit - micro) / policy.b))
-  return micro, now
+  local elapsed = now > ts and now - ts or 0
+  return math.min(full, micro + math.floor(elapsed * policy.b)) / (policy.cost * 1000000), micro, ts
 end
 local function charge(key, policy, now, units, micro, ts)
-  return write(key, policy, now, at(policy, now, micro, ts) - units * unit)
+  local full = policy.a * 1000000
+  local elapsed = now > ts and now - ts or 0
+  micro = math.min(full, micro + math.floor(elapsed * policy.b)) - units * 1000000
+  if units == 0 and micro < 0 then micro = 0 end
+  local tokens = string.format(micro % 1000000 == 0 and '%d' or '%.6f', micro / 1000000)
+  redis.call('HSET', key, 'tokens', tokens, 'ts', string.format('%d', now))
+  keep(key, math.max(1, (full - micro) / policy.b))
+  return micro, now
 end
 local function mend(key, policy, now, micro, ts)
   if ts <= now and goes_in_time(key, policy) then return micro, ts end
-  return write(key, policy, now, math.max(0, at(policy, now, micro, ts)))
+  return charge(key, policy, now, 0, micro, ts)
 end
 return judge, charge, mend, 2
   elseif tag == 'sw' then
-local wrap = 4294967296
-local function position(policy, now)
-  local elapsed = now % policy.b
-  return (now - elapsed) / policy.b % wrap, policy.b - elapsed
-end
 local function judge(key, policy, now, n)
   local read = redis.pcall('GET', key)
-  local number, rest = position(policy, now)
-  local current, previous, early = 0, 0, false
+  local window = policy.b
+  local elapsed = now % window
+  local current, previous = 0, 0
   if read then
     if read.err then return nil, read.err end
     if #read ~= 12 then return nil, 'BROKEN' end
     local stored, count, before = struct.unpack('<I4I4I4', read)
-    local age = (number - stored) % wrap
+    local age = ((now - elapsed) / window - stored) % 2 ^ 32
     if age == 0 then
       current, previous = count, before
     elseif age == 1 then
       previous = count
-    elseif age >= wrap / 2 then
-      current, early = count + before, true
+    elseif age >= 2 ^ 31 then
+      current, previous = count + before, -1
     end
   end
-  local free = (policy.a - current) * policy.b - previous * rest
-  return policy.cost > 0 and math.floor(free / (policy.cost * policy.b)) or n, current, early and -1 or previous
-end
-local function write(key, policy, now, current, previous)
-  local number, rest = position(policy, now)
-  keep(key, policy.b + rest, struct.pack('<I4I4I4', number, current, previous))
-  return current, previous
+  if policy.cost == 0 then return n, current, previous end
+  local free = (policy.a - current) * window - (previous > 0 and previous * (window - elapsed) or 0)
+  return free / (policy.cost * window), current, previous
 end
 local function charge(key, policy, now, units, current, previous)
-  return write(key, policy, now, current + units, math.max(0, previous))
+  local window = policy.b
+  local elapsed = now % window
+  current, previous = current + units, previous > 0 and previous or 0
+  keep(key, 2 * window - elapsed, struct.pack('<I4I4I4', (now - elapsed) / window % 2 ^ 32, current, previous))
+  return current, previous
 end
 local function mend(key, policy, now, current, previous)
   if previous >= 0 and goes_in_time(key, policy) then return current, previous end
   previous = math.max(0, previous)
-  local _, rest = position(policy, now)
-  if previous * rest >= (policy.a - current) * policy.b then
-    current, previous = math.ceil(policy.a * (policy.b - rest) / policy.b), policy.a
+  local elapsed = now % policy.b
+  if previous * (policy.b - elapsed) >= (policy.a - current) * policy.b then
+    current, previous = math.ceil(policy.a * elapsed / policy.b), policy.a
   end
-  return write(key, policy, now, current, previous)
+  return charge(key, policy, now, 0, current, previous)
 end
 return judge, charge, mend, 2
   elseif tag == 'fw' then
@@ -115,12 +109,12 @@ local function judge(key, policy, _, n)
   local count, rest = 0, 0
   if read then
     if read.err then return nil, read.err end
-    if not ((read == '0' or string.match(read, '^[1-9]%d*$')) and is_count(tonumber(read))) then return nil, 'BROKEN' end
+    if not (string.find(read, '^[1-9]%d*$') or read == '0') or read + 0 >= 2 ^ 53 then return nil, 'BROKEN' end
     rest = left(key)
-    if rest ~= 0 then count = tonumber(read) end
+    if rest ~= 0 then count = read + 0 end
     if not rest or rest > policy.b then rest = -1 end
   end
-  return policy.cost > 0 and math.floor((policy.a - count) / policy.cost) or n, count, rest
+  return policy.cost > 0 and (policy.a - count) / policy.cost or n, count, rest
 end
 local function charge(key, policy, _, units, count, rest)
   if rest == 0 then
@@ -150,10 +144,10 @@ end
 local function judge(key, policy, now, n)
   local count = redis.pcall('ZCOUNT', key, now - policy.b + 1, '+inf')
   if type(count) == 'table' then return nil, count.err end
-  local room = policy.cost > 0 and math.floor((policy.a - count) / policy.cost) or n
+  local room = policy.cost > 0 and (policy.a - count) / policy.cost or n
   if count == 0 then return room, 0, 0, 0, 0 end
   local newest = stamp_of(key, count, count)
-  if not is_count(newest) then return nil, 'BROKEN' end
+  if not (newest and newest >= 0 and newest < 2 ^ 53) then return nil, 'BROKEN' end
   local one = stamp_of(key, count, math.min(count, math.max(1, count - policy.a + 1)))
   return room, count, one, awaited(key, policy, count), newest
 end
@@ -187,19 +181,20 @@ return judge, charge, mend, 4
   end
 end
 local VERSION = 1
-if ARGV[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version ' .. VERSION) end
-local deadline, tables, checks = tonumber(ARGV[2]), ARGV[3] + 0, ARGV[4] + 0
+local args = ARGV
+if args[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version ' .. VERSION) end
+local tables, checks = args[3] + 0, args[4] + 0
 local at = 5
 local policies = {}
 for i = 1, tables do
-  local judge, charge, mend, words = algorithm(ARGV[at])
+  local judge, charge, mend, words = algorithm(args[at])
   if not judge then return redis.error_reply('TGALGORITHM unknown algorithm in policy table ' .. i) end
-  if ARGV[at + 1] ~= 'e' then return redis.error_reply('TGMODE unknown mode in policy table ' .. i) end
+  if args[at + 1] ~= 'e' then return redis.error_reply('TGMODE unknown mode in policy table ' .. i) end
   policies[i] = {
-    cost = ARGV[at + 2] + 0,
-    lifetime = ARGV[at + 3] + 0,
-    a = ARGV[at + 4] + 0,
-    b = ARGV[at + 5] + 0,
+    cost = args[at + 2] + 0,
+    lifetime = args[at + 3] + 0,
+    a = args[at + 4] + 0,
+    b = args[at + 5] + 0,
     judge = judge,
     charge = charge,
     mend = mend,
@@ -208,15 +203,11 @@ for i = 1, tables do
   at = at + 7
 end
 local now = clock()
-local late = deadline and now > deadline and LATE
-local reply, out, first_key = { VERSION, now }, 3, 0
-local function report(word, words, s1, s2, s3, s4)
-  reply[word], reply[word + 1] = s1, s2
-  if words > 2 then reply[word + 2], reply[word + 3] = s3, s4 end
-end
+local late = args[2] ~= '' and now > args[2] + 0 and LATE
+local reply, out, first_key = { VERSION, now, nil, nil, nil, nil, nil }, 3, 0
 for _ = 1, checks do
-  local count = ARGV[at] + 0
-  local n, flags = ARGV[at + count + 1] + 0, ARGV[at + count + 2]
+  local count = args[at] + 0
+  local n, flags = args[at + count + 1] + 0, args[at + count + 2]
   local failed, peek, partial = late, false, false
   if flags ~= '' then
     if string.find(flags, '[^pg]') then failed = FLAG end
@@ -225,13 +216,14 @@ for _ = 1, checks do
   local status, granted, empty = out, n, nil
   out = out + 1
   for i = 1, count do
-    local policy = policies[ARGV[at + i] + 0]
+    local policy = policies[args[at + i] + 0]
     local room, s1, s2, s3, s4
     if not failed then
       room, s1, s2, s3, s4 = policy.judge(KEYS[first_key + i], policy, now, n)
       if not room then
         failed = class_of(s1)
       elseif room < n then
+        room = math.floor(room)
         if room < granted then granted = room end
         if room < 1 then
           empty = empty or {}
@@ -239,25 +231,31 @@ for _ = 1, checks do
         end
       end
     end
-    report(out, policy.words, s1, s2, s3, s4)
-    out = out + policy.words
+    local words = policy.words
+    reply[out], reply[out + 1] = s1, s2
+    if words > 2 then reply[out + 2], reply[out + 3] = s3, s4 end
+    out = out + words
   end
   if granted < 0 or (granted < n and not partial) then granted = 0 end
   if failed then
     for word = status + 1, out - 1 do reply[word] = 0 end
   end
   reply[status] = failed or granted
-  local word = status + 1
-  for i = 1, failed and 0 or peek and 0 or count do
-    local policy = policies[ARGV[at + i] + 0]
-    local units = granted * policy.cost
-    local key, s1, s2, s3, s4 = KEYS[first_key + i], reply[word], reply[word + 1], reply[word + 2], reply[word + 3]
-    if units > 0 then
-      report(word, policy.words, policy.charge(key, policy, now, units, s1, s2, s3, s4))
-    elseif empty and empty[i] and policy.cost <= policy.a then
-      report(word, policy.words, policy.mend(key, policy, now, s1, s2, s3, s4))
+  if not failed and not peek and (granted > 0 or empty) then
+    local word = status + 1
+    for i = 1, count do
+      local policy = policies[args[at + i] + 0]
+      local units, words = granted * policy.cost, policy.words
+      local key, s1, s2, s3, s4 = KEYS[first_key + i], reply[word], reply[word + 1], reply[word + 2], reply[word + 3]
+      if units > 0 then
+        s1, s2, s3, s4 = policy.charge(key, policy, now, units, s1, s2, s3, s4)
+      elseif empty and empty[i] and policy.cost <= policy.a then
+        s1, s2, s3, s4 = policy.mend(key, policy, now, s1, s2, s3, s4)
+      end
+      reply[word], reply[word + 1] = s1, s2
+      if words > 2 then reply[word + 2], reply[word + 3] = s3, s4 end
+      word = word + words
     end
-    word = word + policy.words
   end
   first_key = first_key + count
   at = at + count + 3

@@ -109,7 +109,7 @@ function failAll(done: readonly Done[], error: StoreError): void {
 }
 
 /** The scripts need Redis 7.0; Valkey calls itself Redis 7.2.4. A server that tells nothing is taken to be fit. */
-export function tooOld(info: unknown): StoreError | undefined {
+function tooOld(info: unknown): StoreError | undefined {
   const version = /^redis_version:(\d+)\.(\S+)/m.exec(String(info));
   if (!version || Number(version[1]) >= 7) return undefined;
   return new StoreError(

@@ -1,0 +1,6 @@
+import { latency } from "./latency.js";
+import { memory } from "./memory.js";
+import { server } from "./server.js";
+
+/** @type {Record<string, import("./section.js").Section>} */
+export const sections = { server, latency, memory };

@@ -1,0 +1,24 @@
+/**
+ * A chapter of the report.
+ *
+ * @template [T=any]
+ * @typedef {object} Section
+ * @property {string} title
+ * @property {(run: Run) => Promise<T>} measure
+ * @property {(result: T) => string} show
+ * @property {(result: T) => Figure[]} figures what of DESIGN.md §14 it answers
+ *
+ * @typedef {object} Run
+ * @property {import("../lib/redis.js").Server} redis
+ * @property {import("../subjects/subject.js").Subject[]} subjects
+ * @property {boolean} quick
+ * @property {number} depth commands per pipeline
+ * @property {(message: string) => void} progress
+ *
+ * @typedef {object} Figure
+ * @property {string} what
+ * @property {number} measured NaN when its rows were not asked for
+ * @property {number} must at most
+ * @property {number} [goal] at most
+ */
+export {};
