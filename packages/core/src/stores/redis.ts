@@ -71,7 +71,7 @@ export function redisStore(client: ScriptClient, { script = shipped }: RedisStor
         if (command === "eval") healing = false;
         if (error) {
           if (isNoScript(error) && tries > 0) heal(batch, done, tries - 1, timed);
-          else failAll(done, classify(error));
+          else failAll(done, unfit ?? classify(error));
         } else if (isLate(reply) && timed) {
           clock.forget();
           // Nothing was charged. With time left it was the clock that stepped, not the answer that was slow.
