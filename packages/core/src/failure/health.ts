@@ -4,25 +4,36 @@ import type { Events } from "../observe/events.ts";
 /** Faults of one key: the store is well, and other identities do not notice. */
 const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken"];
 
+/** Faults that stay until somebody changes a setting: told even when something else failed before. */
+const OF_THE_SETUP: readonly StoreErrorClass[] = ["denied", "server"];
+
+interface Outage {
+  readonly since: number;
+  readonly told: Set<StoreErrorClass>;
+}
+
 /** Whether the store answers. Each change is one event, however many requests see it. */
 export class Health {
   readonly #events: Events;
-  #degradedSince: number | undefined;
+  #outage: Outage | undefined;
 
   constructor(events: Events) {
     this.#events = events;
   }
 
-  failed(error: StoreError): void {
-    if (this.#degradedSince !== undefined || OF_ONE_KEY.includes(error.reason)) return;
-    this.#degradedSince = performance.now();
-    this.#events.emit({ type: "storeError", reason: error.reason, message: error.message });
+  failed({ reason, message }: StoreError): void {
+    if (OF_ONE_KEY.includes(reason)) return;
+    const news = !this.#outage || (OF_THE_SETUP.includes(reason) && !this.#outage.told.has(reason));
+    this.#outage ??= { since: performance.now(), told: new Set() };
+    if (!news) return;
+    this.#outage.told.add(reason);
+    this.#events.emit({ type: "storeError", reason, message });
   }
 
   answered(): void {
-    if (this.#degradedSince === undefined) return;
-    const afterMs = Math.round(performance.now() - this.#degradedSince);
-    this.#degradedSince = undefined;
+    if (!this.#outage) return;
+    const afterMs = Math.round(performance.now() - this.#outage.since);
+    this.#outage = undefined;
     this.#events.emit({ type: "recovered", afterMs });
   }
 }
