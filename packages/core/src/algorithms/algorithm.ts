@@ -70,13 +70,25 @@ export const toMs = (us: number): number => (us > 0 ? Math.ceil(us / 1000) : 0);
 
 /**
  * The fewest whole milliseconds after which `passes` holds, from an estimate in µs that rounding
- * may have put a little off. `passes` must stay true once it is.
+ * may have put off. `passes` must stay true once it is.
  */
 export function waitMs(estimateUs: number, passes: (ms: number) => boolean): number {
-  let ms = toMs(estimateUs);
-  while (ms > 0 && passes(ms - 1)) ms--;
-  while (!passes(ms)) ms++;
-  return ms;
+  let enough = toMs(estimateUs);
+  let tooFew = enough - 1;
+  for (let step = 1; !passes(enough); step *= 2) {
+    tooFew = enough;
+    enough += step;
+  }
+  for (let step = 1; tooFew >= 0 && passes(tooFew); step *= 2) {
+    enough = tooFew;
+    tooFew = Math.max(-1, tooFew - step);
+  }
+  while (enough - tooFew > 1) {
+    const middle = Math.floor((enough + tooFew) / 2);
+    if (passes(middle)) enough = middle;
+    else tooFew = middle;
+  }
+  return enough;
 }
 
 export const clamp = (x: number, low: number, high: number): number => Math.min(Math.max(x, low), high);
