@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { compose } from "./compose.js";
 
-export const entries = ["decide"];
+export const entries = ["decide", "settle", "manage"];
 
 /** @param {string} name */
 export const moduleFile = (name) => new URL(`../packages/core/src/scripts/${name}.ts`, import.meta.url);

@@ -8,6 +8,8 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const INCLUDE = /^--- @include "(.+)"$/gm;
+/** Lines that one entry alone needs: a function costs a script something at every run, used or not. */
+const ONLY = /^--- @only "(.+)"\n([^]*?)^--- @end\n/gm;
 const COMMENT = /^[ \t]*--\[\[[^]*?\]\]\n|^[ \t]*--.*\n/gm;
 const BLANK = /^\s*\n/gm;
 
@@ -25,9 +27,9 @@ export function compose(name, swap = {}) {
     const file = swap[part] ?? new URL(`${part}.lua`, import.meta.url);
     return readFileSync(file, "utf8").replace(INCLUDE, (_, next) => read(next));
   };
-  const whole = read(name);
-  const missed = whole.match(/^.*@include.*$/m);
-  if (missed) throw new Error(`${name}.lua: this line was not understood as an include: ${missed[0]}`);
+  const whole = read(name).replace(ONLY, (_, entry, lines) => (entry === name ? lines : ""));
+  const missed = whole.match(/^.*@(include|only|end).*$/m);
+  if (missed) throw new Error(`${name}.lua: this line was not understood: ${missed[0]}`);
   return whole.replace(COMMENT, "").replace(BLANK, "");
 }
 

@@ -39,8 +39,13 @@ function luacheck() {
   } catch (error) {
     return { ok: true, skipped: true, output: messageOf(error) };
   }
-  const globals = ["redis", "KEYS", "ARGV", "struct"];
+  const globals = ["redis", "KEYS", "ARGV", "struct", "cmsgpack"];
   const options = [
+    // `left` is part of what stands in for shared/time.lua, used or not.
+    "--ignore",
+    "211/left",
+    // An entry's own ending before the common one: see ONLY in compose.js.
+    "511",
     "--std",
     "lua51",
     "--no-max-line-length",

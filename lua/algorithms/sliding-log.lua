@@ -49,20 +49,30 @@ local function charge(key, policy, now, units, count, one, _, newest)
   local first = math.max(now, newest + 1)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now - policy.b)
   local last = add(key, first, units)
-  keep(key, last + policy.b - now)
+  keep(key, last + policy.b)
   return count + units, count > 0 and one or first, awaited(key, policy, count + units), last
 end
 
--- Stamps further ahead than a full log can push them: as if the whole limit had come just now.
+-- Stamps further ahead than a full log in full debt can push them: as if the whole limit had come
+-- just now.
 local function mend(key, policy, now, count, one, asked, newest)
-  if newest > now + policy.a then
+  if newest > now + 2 * policy.a then
     redis.call('DEL', key)
     local last = add(key, now, policy.a)
-    keep(key, last + policy.b - now)
+    keep(key, last + policy.b)
     return policy.a, now, now + policy.cost - 1, last
   end
-  if not goes_in_time(key, policy) then keep(key, newest + policy.b - now) end
+  if not goes_in_time(key, policy, now) then keep(key, newest + policy.b) end
   return count, one, asked, newest
 end
+
+--- @only "settle"
+local function credit(key, _, _, units, mark)
+  local gone = redis.pcall('ZREMRANGEBYSCORE', key, mark, mark + units - 1)
+  if type(gone) == 'table' then return nil, gone.err end
+  return gone
+end
+do return judge, charge, mend, 4, credit end
+--- @end
 
 return judge, charge, mend, 4

@@ -38,13 +38,13 @@ local function charge(key, policy, now, units, current, previous)
   local window = policy.b
   local elapsed = now % window
   current, previous = current + units, previous > 0 and previous or 0
-  keep(key, 2 * window - elapsed, struct.pack('<I4I4I4', (now - elapsed) / window % 2 ^ 32, current, previous))
+  keep(key, now - elapsed + 2 * window, struct.pack('<I4I4I4', (now - elapsed) / window % 2 ^ 32, current, previous))
   return current, previous
 end
 
 -- No worse than a steady client would have left it: full before, evenly used since.
 local function mend(key, policy, now, current, previous)
-  if previous >= 0 and goes_in_time(key, policy) then return current, previous end
+  if previous >= 0 and goes_in_time(key, policy, now) then return current, previous end
   previous = math.max(0, previous)
   local elapsed = now % policy.b
   if previous * (policy.b - elapsed) >= (policy.a - current) * policy.b then
@@ -52,5 +52,26 @@ local function mend(key, policy, now, current, previous)
   end
   return charge(key, policy, now, 0, current, previous)
 end
+
+--- @only "settle"
+local function credit(key, policy, now, units, mark)
+  local room, current, previous = judge(key, policy, now, 1)
+  local number = (now - now % policy.b) / policy.b % 2 ^ 32
+  if not room then return nil, current end
+  if previous < 0 then return 0 end
+  local given
+  if mark == number then
+    given = math.min(units, current)
+    current = current - given
+  elseif mark == (number - 1) % 2 ^ 32 then
+    given = math.min(units, previous)
+    previous = previous - given
+  end
+  if not given or given == 0 then return 0 end
+  redis.call('SET', key, struct.pack('<I4I4I4', number, current, previous), 'KEEPTTL')
+  return given
+end
+do return judge, charge, mend, 2, credit end
+--- @end
 
 return judge, charge, mend, 2

@@ -198,7 +198,7 @@ describe("a configuration is checked whole", () => {
       { local: {} },
     ],
     ["routes", { limit: 1, window: 1, routes: {} }, "TIDEGATE_OPTION_NOT_YET", "routes", {}],
-    ["settle", { limit: 1, window: 1, settle: 1 }, "TIDEGATE_OPTION_NOT_YET", "settle", 1],
+    ["a settle that is none", { limit: 1, window: 1, settle: 1 }, "TIDEGATE_OPTION_INVALID", "settle", 1],
     ["a listener that is none", { limit: 1, window: 1, onEvent: 1 }, "TIDEGATE_OPTION_INVALID", "onEvent", 1],
     ["a skip that is none", { limit: 1, window: 1, skip: true }, "TIDEGATE_OPTION_INVALID", "skip", true],
     ["a by that is none", { limit: 1, window: 1, by: "ip" }, "TIDEGATE_OPTION_INVALID", "by", "ip"],
@@ -243,7 +243,7 @@ describe("a configuration is checked whole", () => {
 
   it("shows the name in plain words when a policy's option is misspelt", () => {
     expect(complaint(() => tokenBucket({ capcity: 1, refillPerSecond: 1 } as any))?.message).toBe(
-      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, got 1.",
+      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, cost, mode, unit, got 1.",
     );
   });
 });

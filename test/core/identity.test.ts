@@ -19,8 +19,11 @@ async function keyOf(who: Identity | string | number): Promise<string> {
   const store: Store = {
     decide(batch, done) {
       key = batch[0]!.keys[0]!;
-      done[0]!(undefined, { granted: true, now: 1, words: [0, 0] });
+      done[0]!(undefined, { granted: true, now: 1, words: [0, 0], blockedUs: undefined, replayed: false });
     },
+    settle: (_, done) => done(undefined, 0),
+    forget: (_, done) => done(undefined, 0),
+    block: (_, __, ___, done) => done(undefined, 0),
     close: async () => {},
   };
   const policies = { p: slidingWindow({ limit: 1, window: 1000 }) };

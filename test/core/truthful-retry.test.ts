@@ -17,7 +17,10 @@ const history = fc.array(fc.tuple(fc.integer({ min: 0, max: 400 }), fc.integer({
 });
 
 describe("a refusal's wait is true: that long lets the same cost in, one millisecond less does not", () => {
-  it.each(Object.entries(policyOf))("%s", { timeout: 120_000 }, async (_, policy) => {
+  // When a slot in flight comes free, nobody knows.
+  const waiting = Object.entries(policyOf).filter(([tag]) => tag !== "cc");
+
+  it.each(waiting)("%s", { timeout: 120_000 }, async (_, policy) => {
     let refusals = 0;
     await fc.assert(
       fc.asyncProperty(policy, history, fc.integer({ min: 1, max: 5 }), async (only, used, cost) => {

@@ -28,13 +28,17 @@ const written = new Set(
 
 describe("docs/errors.md", () => {
   const atStart = column("When a limiter is made", "code");
-  const atDecision = column("When a decision is asked for", "code");
+  const atCall = column("When a limiter is called", "code");
   const warnings = column("Warnings", "code");
 
   it("has an entry for every code of a configuration", () => {
     const codes = unionIn("packages/core/src/errors.ts", "ConfigErrorCode");
     expect(codes.length).toBeGreaterThan(0);
-    expect([...atStart, ...atDecision]).toEqual(expect.arrayContaining(codes));
+    expect([...atStart, ...atCall]).toEqual(expect.arrayContaining(codes));
+  });
+
+  it("has an entry for every code of a call", () => {
+    expect(atCall).toEqual(unionIn("packages/core/src/errors.ts", "RequestErrorCode"));
   });
 
   it("has an entry for every class of store error, with its code", () => {
@@ -50,7 +54,7 @@ describe("docs/errors.md", () => {
   });
 
   it("has an entry for every code in the sources, and none for another", () => {
-    const listed = [...atStart, ...atDecision, ...warnings].toSorted();
+    const listed = [...atStart, ...atCall, ...warnings].toSorted();
     expect(listed).toEqual([...written].toSorted());
   });
 });

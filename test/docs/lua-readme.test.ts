@@ -2,7 +2,18 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import {
+  concurrency,
+  createLimiter,
+  fixedWindow,
+  gcra,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+} from "@tidegate/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { entries } from "../../lua/build.js";
+import { compose } from "../../lua/compose.js";
 import { type RedisServer, startRedis } from "../harness/redis.ts";
 import { blockOf, read, root, sectionOf, tablesOf } from "./markdown.ts";
 
@@ -71,38 +82,77 @@ describe("lua/README.md", () => {
   });
 
   it("lists every error of the whole script, and every algorithm", () => {
-    const entry = readFileSync(join(root, "lua/decide.lua"), "utf8");
-    const errors = [...entry.matchAll(/error_reply\('(\w+)/g)].map(([, word]) => word);
+    const errors = entries.flatMap((entry) =>
+      [...read(`lua/${entry}.lua`).matchAll(/error_reply\('(\w+)/g)].map(([, word]) => word!),
+    );
     const listed = tablesOf(sectionOf(readme, "Errors of the whole script"))[0]!;
-    expect(listed.map((row) => row["first word"])).toEqual(errors);
-    const tags = [...entry.matchAll(/tag == '(\w+)'/g)].map(([, tag]) => tag);
+    expect(listed.map((row) => row["first word"]!).toSorted()).toEqual([...new Set(errors)].toSorted());
+    const tags = [...read("lua/shared/algorithms.lua").matchAll(/tag == '(\w+)'/g)].map(([, tag]) => tag);
+    expect(tags).toHaveLength(6);
     for (const tag of tags) expect(sectionOf(readme, "Algorithms")).toContain(`**\`${tag}\``);
   });
 
+  it("lists every flag of a check, and every op of settle.lua and manage.lua", () => {
+    const [, flags] = /\[\^(\w+)\]/.exec(read("lua/decide.lua"))!;
+    const shown = tablesOf(sectionOf(readme, "ARGV")).flatMap((rows) => rows.map(({ flag }) => flag));
+    expect(shown.filter(Boolean)).toEqual([...flags!]);
+    for (const [entry, pattern] of [
+      ["settle", /op == '(\w)'/g],
+      ["manage", /ARGV\[2\] == '(\w+)'/g],
+    ] as const) {
+      const ops = [...read(`lua/${entry}.lua`).matchAll(pattern)].map(([, op]) => op!);
+      expect(ops).toHaveLength(3);
+      for (const op of ops) expect(sectionOf(readme, `${entry}.lua`)).toContain(`\`${op}\``);
+    }
+  });
+
+  const listedCommands = /commands on keys under the prefix: `(.*?)`/.exec(readme)![1]!.split(" ");
+
+  it("lists the commands that the scripts call, and no others", () => {
+    const called = entries
+      .map((entry) => compose(entry))
+      .flatMap((text) => [...text.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name]) => name!));
+    const sent = ["EVALSHA", "EVAL", "SCRIPT|LOAD", "INFO"];
+    expect(listedCommands.toSorted()).toEqual([...new Set([...sent, ...called])].toSorted());
+  });
+
   it("lists every command that the scripts and the store send", async () => {
-    const listed = /commands on keys under the prefix: `(.*)`/.exec(readme)![1]!.toLowerCase();
-    const rules = listed.split(" ").map((command) => `+${command}`);
+    const rules = listedCommands.map((command) => `+${command.toLowerCase()}`);
     await redis.client.call("acl", "setuser", "limiter", "on", ">secret", "~rl:*", "-@all", ...rules);
-    const { createLimiter, fixedWindow, slidingLog, slidingWindow, tokenBucket } =
-      await import("@tidegate/core");
     const windowed = { limit: 2, window: "1m" };
+    const common = { redis: redis.url.replace("//", "//limiter:secret@"), timeoutMs: 5000, blocking: true };
+    // Whoever takes a slot in flight is never given an earlier grant.
+    const slots = createLimiter({ ...common, policies: { cc: concurrency({ limit: 2 }) } });
+    await slots.settle(await slots.decide({ identity: "somebody" }), "keep");
+    await slots.close();
     const limiter = createLimiter({
-      redis: redis.url.replace("//", "//limiter:secret@"),
-      timeoutMs: 5000,
+      ...common,
       policies: {
         tb: tokenBucket({ capacity: 2, refillPerSecond: 0.01 }),
+        gc: gcra(windowed),
         sw: slidingWindow(windowed),
         fw: fixedWindow(windowed),
         sl: slidingLog(windowed),
       },
     });
-    const decisions = [];
-    for (let i = 0; i < 3; i++) decisions.push(await limiter.decide({ identity: "somebody" }));
-    await limiter.close();
-    expect(decisions.map(({ allowed, degraded }) => [allowed, degraded])).toEqual([
-      [true, undefined],
-      [true, undefined],
-      [false, undefined],
+    const ask = { identity: "somebody", idempotencyKey: "first" };
+    const decisions = [await limiter.decide(ask), await limiter.decide(ask)];
+    for (let i = 0; i < 2; i++) decisions.push(await limiter.decide({ identity: "somebody" }));
+    expect(decisions.map(({ allowed, replayed, degraded }) => [allowed, replayed, degraded])).toEqual([
+      [true, false, undefined],
+      [true, true, undefined],
+      [true, false, undefined],
+      [false, false, undefined],
     ]);
+    await limiter.settle(decisions[0]!, "giveBack");
+    await limiter.settle(decisions[2]!, 2);
+    await limiter.block("somebody", 60_000);
+    expect((await limiter.peek({ identity: "somebody" })).blocked).toBe(true);
+    await limiter.unblock("somebody");
+    await limiter.reset("somebody");
+    expect((await limiter.peek({ identity: "somebody" })).verdicts.map(({ fullMs }) => fullMs)).toEqual(
+      Array(5).fill(0),
+    );
+    await limiter.close();
   });
 });

@@ -42,6 +42,22 @@ describe("README.md", () => {
     expect(listed.toSorted()).toEqual(options.toSorted());
   });
 
+  it("lists every option that all policies take", () => {
+    const [, known] = /^const COMMON = \[([^\]]*)\]/m.exec(read("packages/core/src/algorithms/policy.ts"))!;
+    const listed = tablesOf(sectionOf(readme, "Algorithms"))[1]!.map(({ option }) => option!);
+    expect(listed.toSorted()).toEqual(known!.match(/\w+/g)!.toSorted());
+  });
+
+  it("lists every method of a limiter", () => {
+    const source = read("packages/core/src/limiter.ts");
+    const [, body] = /^export interface Limiter \{([^]*?)^\}/m.exec(source)!;
+    const methods = [...body!.matchAll(/^ {2}(\w+)\(/gm)].map(([, name]) => name!);
+    const listed = tablesOf(sectionOf(readme, "Without HTTP"))[0]!.flatMap(({ method }) =>
+      [...method!.matchAll(/(\w+)\(/g)].map(([, name]) => name!),
+    );
+    expect(listed.toSorted()).toEqual(methods.toSorted());
+  });
+
   it("lists every algorithm", () => {
     const source = read("packages/core/src/algorithms/policy.ts");
     const makers = [...source.matchAll(/^export function (\w+)<R = any>\(options/gm)].map(

@@ -1,6 +1,9 @@
 import {
+  concurrency,
   createLimiter,
+  type Decision,
   fixedWindow,
+  gcra,
   ioredisClient,
   memoryStore,
   type Policy,
@@ -17,7 +20,7 @@ import { type FakeClock, fakeClock } from "../harness/clock.ts";
 import { startRedis } from "../harness/redis.ts";
 import { read, tablesOf } from "./markdown.ts";
 
-const makers = { fixedWindow, slidingLog, slidingWindow, tokenBucket };
+const makers = { concurrency, fixedWindow, gcra, slidingLog, slidingWindow, tokenBucket };
 
 /** 0 ms of the tables, ms since 1970: windows of up to an hour begin here. */
 const ZERO = 1_800_000_000_000;
@@ -59,6 +62,16 @@ function policyOf(text: string): Policy {
 
 const of = (column: string) => samples.filter(({ rows }) => rows[0]?.[column] !== undefined);
 
+function cellsOf({ allowed, verdicts }: Decision): Record<string, string> {
+  const { remaining, nextMs, fullMs } = verdicts[0]!;
+  return {
+    allowed: allowed ? "yes" : "no",
+    remaining: String(remaining),
+    next: allowed ? "–" : String(nextMs ?? "unknown"),
+    full: String(fullMs),
+  };
+}
+
 function clocked(policy: Policy, clock: FakeClock) {
   return createLimiter({ store: memoryStore({ clock: clock.now }), policies: { policy } });
 }
@@ -68,18 +81,17 @@ describe("docs/samples.md", () => {
     const clock = fakeClock(ZERO * 1000);
     const limiter = clocked(policy, clock);
     const decided: Rows = [];
-    for (const { at } of rows) {
+    const under = new Map<string, Decision>();
+    for (const { at, what } of rows) {
       clock.set(ZERO + Number(at));
-      const { allowed, verdicts } = await limiter.decide({ identity: "somebody" });
-      const { remaining, nextMs, fullMs } = verdicts[0]!;
-      decided.push({
-        at: at!,
-        allowed: allowed ? "yes" : "no",
-        remaining: String(remaining),
-        next: allowed ? "–" : String(nextMs),
-        full: String(fullMs),
-      });
+      const [name = "", does = "calls"] = what?.split(" ") ?? [];
+      if (does === "ends") await limiter.settle(under.get(name)!, "keep");
+      const decision = does === "ends" ? undefined : await limiter.decide({ identity: "somebody" });
+      if (decision) under.set(name, decision);
+      const row = decision ? cellsOf(decision) : { allowed: "–", remaining: "–", next: "–", full: "–" };
+      decided.push({ at: at!, ...(what === undefined ? {} : { what }), ...row });
     }
+    await limiter.close();
     expect(decided).toEqual(rows);
   });
 

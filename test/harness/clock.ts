@@ -24,10 +24,17 @@ export function fakeClock(startUs: number = START_US): FakeClock {
   };
 }
 
-const text = compose("decide", { "shared/time": new URL("./time.lua", import.meta.url) });
+/** A script as it is shipped, but for its time. */
+function clocked(entry: string) {
+  const text = compose(entry, { "shared/time": new URL("./time.lua", import.meta.url) });
+  return { sha: createHash("sha1").update(text).digest("hex"), text };
+}
 
-/** The shipped script, but for its time. For `redisStore(…, { script })`. */
-export const clockedScript = { sha: createHash("sha1").update(text).digest("hex"), text };
+export const clockedScripts = {
+  decide: clocked("decide"),
+  settle: clocked("settle"),
+  manage: clocked("manage"),
+};
 
 /**
  * The client, telling every run of {@link clockedScript} the time. A deadline is of real time, so
@@ -44,8 +51,10 @@ export function clockedClient(client: ScriptClient, clock: FakeClock): ScriptCli
     onState: (listener) => client.onState(listener),
     send(command, args, done) {
       if (command !== "evalsha" && command !== "eval") return client.send(command, args, done);
-      const deadline = 2 + Number(args[1]) + 1;
-      client.send(command, [...args.with(deadline, ""), clock.now()], done);
+      // A deadline is the one number of this size in its place.
+      const place = 2 + Number(args[1]) + 1;
+      const timed = typeof args[place] === "number" && args[place] > 1e14;
+      client.send(command, [...(timed ? args.with(place, "") : args), clock.now()], done);
     },
     close: () => client.close(),
   };

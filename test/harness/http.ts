@@ -4,6 +4,7 @@ import {
   type Decision,
   ioredisClient,
   memoryStore,
+  type Move,
   rateLimit,
   redisStore,
   type RateLimitHandler,
@@ -15,7 +16,8 @@ import express4 from "express4";
 import { type Item, parseList, serializeList } from "structured-headers";
 import request from "supertest";
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished } from "vitest";
-import { clockedClient, clockedScript, fakeClock, START_US } from "./clock.ts";
+import { clockedClient, clockedScripts, fakeClock, START_US } from "./clock.ts";
+import { eventually } from "./eventually.ts";
 import { type RedisServer, type StartOptions, startRedis } from "./redis.ts";
 
 /** For `describe.each`. */
@@ -79,7 +81,10 @@ export async function visits(
   return answers;
 }
 
-/** The parameters in a field, by policy, in order. Fails unless the field is canonical and all of them are numbers. */
+/** What a policy may say it counts: `requests` goes without saying. */
+const UNITS = ["content-bytes", "concurrent-requests"];
+
+/** The parameters in a field, by policy, in order; all but `qu` are numbers. Fails unless the field is canonical. */
 export function read(field: string | undefined): Map<string, Record<string, number>> {
   if (field === undefined) return new Map();
   const list = parseList(field) as Item[];
@@ -90,6 +95,11 @@ export function read(field: string | undefined): Map<string, Record<string, numb
 const MOST = 999_999_999_999_999;
 const LONGEST = 2_147_483;
 
+interface Problem {
+  readonly type: string;
+  readonly "violated-policies"?: readonly string[];
+}
+
 /** What HEADERS.md §6 asks of every answer, whatever was asked. */
 function expectSound({ status, fields, body }: Answer): void {
   const told = Object.keys(fields).filter((name) => /ratelimit|retry-after/i.test(name));
@@ -98,9 +108,10 @@ function expectSound({ status, fields, body }: Answer): void {
   const waits = fields["Retry-After"];
 
   for (const name of told) expect(["RateLimit-Policy", "RateLimit", "Retry-After"]).toContain(name);
-  for (const { q, w, ...more } of policies.values()) {
+  for (const { q, qu, w, ...more } of policies.values()) {
     expectWhole(q, 0, MOST);
-    expectWhole(w, 1, MOST);
+    if (qu !== undefined) expect(UNITS).toContain(qu);
+    if (w !== undefined || String(qu) !== "concurrent-requests") expectWhole(w, 1, MOST);
     expect(more).toEqual({});
   }
   for (const [name, { r, t, ...more }] of limits) {
@@ -117,10 +128,13 @@ function expectSound({ status, fields, body }: Answer): void {
   }
   if (status === 429 && fields["Content-Type"] === "application/problem+json") {
     expect(fields["Cache-Control"]).toBe("no-store");
-    if (waits === undefined) expect([...limits.values()].some(({ t }) => t === undefined)).toBe(true);
+    const blocked = limits.size === 0;
+    if (waits === undefined && !blocked)
+      expect([...limits.values()].some(({ t }) => t === undefined)).toBe(true);
     if (body) {
-      const violated: string[] = JSON.parse(body)["violated-policies"];
+      const { type, "violated-policies": violated = [] }: Problem = JSON.parse(body);
       expect([...violated].sort()).toEqual([...limits.keys()].sort());
+      expect(type).toMatch(blocked ? /#abnormal-usage-detected$/ : /#quota-exceeded$/);
     }
   }
 }
@@ -139,6 +153,13 @@ export function refused(fields: Record<string, string>, ...violated: string[]): 
     body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":${JSON.stringify(violated)}}`,
   };
 }
+
+/** The answer to an identity that is blocked. */
+export const blocked = (fields: Record<string, string>): Answer => ({
+  status: 429,
+  fields: { ...fields, "Cache-Control": "no-store", "Content-Type": "application/problem+json" },
+  body: '{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429}',
+});
 
 /** The answer of the rule `closed`. */
 export const UNAVAILABLE: Answer = {
@@ -168,6 +189,27 @@ export function watching(limit: RequestHandler, decisions: (Decision | undefined
   };
 }
 
+/** A store, and what comes after decisions: each call's moves, and how many units they moved. */
+export function watchingSettlements(store: Store) {
+  const settled: { moves: readonly Move[]; units: number }[] = [];
+  let begun = 0;
+  return {
+    store: {
+      ...store,
+      settle(moves, done) {
+        begun++;
+        store.settle(moves, (error, units) => {
+          settled.push({ moves, units });
+          done(error, units);
+        });
+      },
+    } satisfies Store as Store,
+    settled,
+    /** When nothing is under way any more. */
+    through: () => eventually("what was begun is settled", () => settled.length === begun, 20_000),
+  };
+}
+
 /** A server that goes when the test is over. */
 export async function ownRedis(options?: StartOptions): Promise<RedisServer> {
   const server = await startRedis(options);
@@ -185,7 +227,7 @@ export function useRedis() {
   let store: Store;
   beforeAll(async () => {
     server = await startRedis();
-    store = redisStore(clockedClient(ioredisClient(server.url), clock), { script: clockedScript });
+    store = redisStore(clockedClient(ioredisClient(server.url), clock), { scripts: clockedScripts });
   });
   beforeEach(async () => {
     clock.set(START_US / 1000);
@@ -218,6 +260,12 @@ export function useRedis() {
     async keys(): Promise<string[]> {
       return (await server.client.keys("*")).filter((key) => !key.endsWith(":kept")).sort();
     },
+    /** Lets Redis forget what has had its time. */
+    async expire() {
+      for (const kept of await server.client.keys("*:kept"))
+        if (Number(await server.client.get(kept)) <= clock.now())
+          await server.client.del(kept, kept.slice(0, -":kept".length));
+    },
     /** Puts state there as earlier requests would have left it. */
     seed: {
       async bucket(key: string, tokens: number, fullInMs: number) {
@@ -227,6 +275,11 @@ export function useRedis() {
       async window(key: string, count: number, endsInMs: number) {
         await server.client.set(key, count);
         await keep(key, endsInMs);
+      },
+      async inFlight(key: string, count: number, leaseMs = 30_000) {
+        for (let i = 0; i < count; i++)
+          await server.client.zadd(key, clock.now() + leaseMs * 1000, `another.${i}`);
+        await keep(key, leaseMs);
       },
       /** @param agesMs one per unit, oldest first */
       async log(key: string, windowMs: number, agesMs: number[]) {

@@ -10,17 +10,14 @@ import {
   redisStore,
   user,
 } from "@tidegate/core";
-import { clockedClient, clockedScript, type FakeClock, fakeClock } from "./clock.ts";
+import { clockedClient, clockedScripts, type FakeClock, fakeClock } from "./clock.ts";
 import type { RedisServer } from "./redis.ts";
 import type { Story } from "./story.ts";
 
 /** A multiple of every window the tests use, so that windows begin at 0 ms of a story. */
 export const EPOCH_MS = 1_795_910_400_000;
 
-export interface Script {
-  readonly sha: string;
-  readonly text: string;
-}
+export type Scripts = typeof clockedScripts;
 
 export interface Pair {
   readonly clock: FakeClock;
@@ -42,32 +39,46 @@ export const freshPrefix = (): string => `t${process.pid}-${++count}`;
 export function pairOf(
   server: RedisServer,
   policies: Record<string, Policy>,
-  script: Script = clockedScript,
+  scripts: Scripts = clockedScripts,
   changed: Record<string, Policy> = policies,
 ): Pair {
   const clock = fakeClock(EPOCH_MS * 1000);
   const prefix = freshPrefix();
-  const keys = Object.entries(policies).map(
-    ([name, { algorithm }]) => `${prefix}:{user:somebody}:${name}:${algorithm.tag}`,
-  );
   const client = clockedClient(sharedClient(server), clock);
-  const stores = { memory: memoryStore({ clock: clock.now }), redis: redisStore(client, { script }) };
+  const stores = {
+    memory: memoryStore({ clock: clock.now }),
+    redis: redisStore(client, { scripts }),
+  };
   const limitersOf = (policies: Record<string, Policy>) => ({
-    memory: createLimiter({ store: stores.memory, policies, prefix }),
-    redis: createLimiter({ store: stores.redis, policies, prefix, timeoutMs: 5000 }),
+    memory: createLimiter({ store: stores.memory, policies, prefix, blocking: true }),
+    redis: createLimiter({ store: stores.redis, policies, prefix, blocking: true, timeoutMs: 5000 }),
   });
   return {
     clock,
     ...limitersOf(policies),
     changed: limitersOf(changed),
     async expire(spared = false) {
-      if (spared) return;
-      const ends = await server.client.mget(keys.map((key) => `${key}:kept`));
-      const gone = keys.filter((_, i) => ends[i] && Number(ends[i]) <= clock.now());
-      if (gone.length > 0) await server.client.del(...gone.flatMap((key) => [key, `${key}:kept`]));
+      stores.memory.sweep();
+      // What is kept for a nonce is no state: it is never late.
+      await expireKeys(server, prefix, clock, (key) => !spared || key.includes("::n:"));
     },
     close: () => stores.memory.close(),
   };
+}
+
+/** Lets Redis forget the keys under a prefix that have had their time, of those that `may`. */
+export async function expireKeys(
+  server: RedisServer,
+  prefix: string,
+  clock: FakeClock,
+  may: (key: string) => boolean = () => true,
+): Promise<void> {
+  const kept = await server.client.keys(`${prefix}:*:kept`);
+  if (kept.length === 0) return;
+  const ends = await server.client.mget(kept);
+  const gone = kept.filter((key, i) => Number(ends[i]) <= clock.now() && may(key));
+  if (gone.length > 0)
+    await server.client.del(...gone.flatMap((key) => [key, key.slice(0, -":kept".length)]));
 }
 
 /** One connection per server, however many limiters a test makes. */

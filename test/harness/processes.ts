@@ -28,9 +28,55 @@ export async function race(options: Race, skews: readonly number[]): Promise<num
   return admitted;
 }
 
+/** What the processes of a {@link Crew} ask, all at the same moment. */
+interface Contest {
+  readonly prefix: string;
+  readonly policies: Record<string, [maker: string, options: object]>;
+  /** How often each process asks. */
+  readonly times: number;
+  readonly identity?: string | Record<string, string>;
+  readonly cost?: number | Record<string, number>;
+  readonly idempotencyKey?: string;
+}
+
+/** Processes that stay, for many contests: starting one takes longer than asking. */
+export interface Crew {
+  /** Counts who was let in, and how many of them were replays. Throws when a decision was degraded. */
+  contest(contest: Contest): Promise<{ admitted: number; replayed: number }>;
+  end(): void;
+}
+
+export function startCrew(url: string, size: number): Crew {
+  const children = Array.from({ length: size }, () => fork(worker, [], { execArgv: [] }));
+  for (const child of children) child.send({ run: "crew", url });
+  const tell = (message: object | string) => {
+    const answers = Promise.all(children.map((child) => messageOf(child)));
+    for (const child of children) child.send(message);
+    return answers;
+  };
+  return {
+    async contest(contest) {
+      await tell(contest);
+      const results = (await tell("go")) as { allowed: boolean; degraded?: object; replayed: boolean }[][];
+      const all = results.flat();
+      if (all.some(({ degraded }) => degraded)) throw new Error("a decision was degraded");
+      const admitted = all.filter(({ allowed }) => allowed);
+      return { admitted: admitted.length, replayed: admitted.filter(({ replayed }) => replayed).length };
+    },
+    end() {
+      for (const child of children) child.send("end");
+    },
+  };
+}
+
 function messageOf(child: ChildProcess): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    child.once("message", resolve);
-    child.once("exit", (code, signal) => reject(new Error(`a worker ended early: ${code ?? signal}`)));
+    const early = (code: number | null, signal: string | null) =>
+      reject(new Error(`a worker ended early: ${code ?? signal}`));
+    child.once("exit", early);
+    child.once("message", (message) => {
+      child.off("exit", early);
+      resolve(message);
+    });
   });
 }

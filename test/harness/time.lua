@@ -6,13 +6,14 @@ local function clock()
   return tonumber(ARGV[#ARGV])
 end
 
-local function keep(key, us, value)
+local function keep(key, ends, value)
   if value then redis.call('SET', key, value) end
-  redis.call('SET', key .. ':kept', clock() + math.ceil(us / 1000) * 1000)
+  if not ends then return redis.call('DEL', key .. ':kept') end
+  redis.call('SET', key .. ':kept', math.ceil(ends / 1000) * 1000)
 end
 
-local function left(key)
+local function left(key, now)
   if redis.call('EXISTS', key) == 0 then return 0 end
   local ends = redis.call('GET', key .. ':kept')
-  return ends and math.max(0, ends - clock()) or nil
+  return ends and math.max(0, ends - now) or nil
 end

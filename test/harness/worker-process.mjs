@@ -2,9 +2,10 @@
  * A process with a limiter of its own, as an instance of an application is one. It runs the built
  * packages: Node 20 runs no TypeScript.
  */
-const { createLimiter, fixedWindow, slidingLog, slidingWindow, tokenBucket } = await import("@tidegate/core");
+const { concurrency, createLimiter, fixedWindow, gcra, slidingLog, slidingWindow, tokenBucket } =
+  await import("@tidegate/core");
 
-const makers = { fixedWindow, slidingLog, slidingWindow, tokenBucket };
+const makers = { concurrency, fixedWindow, gcra, slidingLog, slidingWindow, tokenBucket };
 
 /** @param {Record<string, [maker: keyof typeof makers, options: any]>} policies */
 const policiesOf = (policies) =>
@@ -68,7 +69,42 @@ const tasks = {
     await limiter.close();
     return { admitted, degraded };
   },
+
+  /** Stands by for one contest after the other: asks `times` at once, when it is told to go. */
+  async crew({ url }) {
+    for (;;) {
+      const contest = await nextMessage();
+      if (contest === "end") return;
+      const { prefix, policies, times, identity = "somebody", cost = 1, idempotencyKey } = contest;
+      const limiter = createLimiter({
+        redis: url,
+        prefix,
+        policies: policiesOf(policies),
+        timeoutMs: 10_000,
+        idempotencyMs: 10_000,
+      });
+      while ((await limiter.decide({ identity, cost: 0 })).degraded);
+      const told = nextMessage();
+      process.send?.("ready");
+      await told;
+      const request = { identity, cost, ...(idempotencyKey && { idempotencyKey }) };
+      const decisions = await Promise.all(Array.from({ length: times }, () => limiter.decide(request)));
+      await limiter.close();
+      process.send?.(decisions.map(({ allowed, degraded, replayed }) => ({ allowed, degraded, replayed })));
+    }
+  },
+
+  /** Takes a slot and keeps it. Then closes the limiter, if that is asked for, and has nothing more to do. */
+  async hold({ url, prefix, policies, thenClose = false }) {
+    const limiter = createLimiter({ redis: url, prefix, policies: policiesOf(policies), timeoutMs: 5000 });
+    const { allowed, degraded } = await limiter.decide({ identity: "somebody" });
+    if (thenClose) await limiter.close();
+    return { allowed: allowed && !degraded };
+  },
 };
+
+/** @returns {Promise<any>} */
+const nextMessage = () => new Promise((resolve) => process.once("message", resolve));
 
 process.once("message", async ({ run, ...options }) => {
   process.send?.({ result: await tasks[run]?.(options) });

@@ -82,6 +82,8 @@ describe.each(expresses)("On %s", (_, express) => {
         verdicts: [],
         retryAfterMs: 0,
         degraded: { rule: "open", reason: "connection" },
+        blocked: false,
+        replayed: false,
         receipt: undefined,
       };
       expect(seen).toEqual(onFailure === "open" ? [decision] : []);

@@ -45,7 +45,7 @@ describe("the contract of decide.lua", () => {
     ["TGVERSION", [2, "", 1, 1, ...bucket(5), ...check(1, "")]],
     ["TGVERSION", ["", "", 1, 1, ...bucket(5), ...check(1, "")]],
     ["TGALGORITHM", [1, "", 1, 1, "xx", "e", 1, 1, 1, 1, 1, ...check(1, "")]],
-    ["TGMODE", [1, "", 1, 1, "tb", "s", 1, 1, 1, 1, 1, ...check(1, "")]],
+    ["TGMODE", [1, "", 1, 1, "tb", "x", 1, 1, 1, 1, 1, ...check(1, "")]],
   ] as [string, Arg[]][])("refuses what it does not know: %s", async (code, args) => {
     const key = freshKey();
     await expect(run([key], ...args)).rejects.toThrow(new RegExp(`^${code} `));
@@ -159,6 +159,7 @@ describe("a refusal", () => {
   beforeAll(async () => {
     // Without a replica nothing is counted as replicated; its heartbeats would count too.
     await server.client.config("SET", "repl-ping-replica-period", 3600);
+    await server.client.config("SET", "repl-diskless-sync-delay", 0);
     replica = await startRedis({ args: ["--replicaof", "127.0.0.1", String(server.port)] });
     await eventually("the replica is in step", async () =>
       /master_link_status:up/.test(await replica.client.info("replication")),

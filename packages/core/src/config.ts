@@ -5,7 +5,7 @@ import type { FailureRule } from "./failure/fallback.ts";
 import type { By, IdentitySource, MaybePromise } from "./identity/identity.ts";
 import { toSource } from "./identity/sources.ts";
 import type { EventListener } from "./observe/events.ts";
-import { type Duration, oneOf, onlyKnown, optionalFunction, wholeNumber } from "./options.ts";
+import { type Duration, flag, isCost, oneOf, onlyKnown, optionalFunction, wholeNumber } from "./options.ts";
 import type { Store } from "./stores/store.ts";
 
 /**
@@ -35,9 +35,37 @@ export interface Config<R = any> {
   timeoutMs?: number;
   /** What answers when the store cannot. `"open"` by default. */
   onFailure?: FailureRule;
-  /** Told of every degraded decision, warning and recovery. */
+  /** Told of every degraded decision, warning, recovery and audit. */
   onEvent?: EventListener;
+  /** Gives a request's units back after its response: when that was below 400, or when it was not. */
+  giveBackOn?: "success" | "failure";
+  /** Says after the response what a request cost. Instead of `giveBackOn`. */
+  settle?: (response: ResponseOutcome<R>) => MaybePromise<Settlement>;
+  /** The same question with the same key is charged once: a client's own key for its retries. */
+  idempotencyKey?: (request: R) => MaybePromise<string | undefined>;
+  /** How long a grant is kept for its idempotency key, milliseconds. One minute by default. */
+  idempotencyMs?: number;
+  /** Whether decisions heed `limiter.block()`: one look more in the same script. Off by default. */
+  blocking?: boolean;
 }
+
+/** How a request ended. */
+export interface ResponseOutcome<R = any> {
+  readonly request: R;
+  /** The status, where a response was begun. */
+  readonly status: number | undefined;
+  /** Whether the client went away before the response was whole. */
+  readonly aborted: boolean;
+}
+
+/**
+ * What became of a request:
+ * - `keep`: it cost what it was charged
+ * - `giveBack`: it cost nothing
+ * - a number: it cost so many units, of each policy that has no cost of its own
+ * - a record: it cost so many units by policy
+ */
+export type Settlement = "keep" | "giveBack" | number | Readonly<Record<string, number>>;
 
 /** A policy whose numbers a request decides. */
 export interface PerRequestPolicy<R = any> {
@@ -91,6 +119,10 @@ export interface Settings<R = any> {
   readonly timeoutMs: number;
   readonly onFailure: FailureRule;
   readonly onEvent: EventListener | undefined;
+  readonly settle: ((response: ResponseOutcome<R>) => MaybePromise<Settlement>) | undefined;
+  readonly idempotencyKey: ((request: R) => MaybePromise<string | undefined>) | undefined;
+  readonly idempotencyMs: number;
+  readonly blocking: boolean;
 }
 
 const KNOWN = [
@@ -106,12 +138,14 @@ const KNOWN = [
   "timeoutMs",
   "onFailure",
   "onEvent",
-];
-const LATER = [
-  "routes",
   "settle",
   "giveBackOn",
   "idempotencyKey",
+  "idempotencyMs",
+  "blocking",
+];
+const LATER = [
+  "routes",
   "trustProxy",
   "headers",
   "onLimited",
@@ -129,9 +163,6 @@ const LATER = [
  */
 const POLICY_NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
 
-/** No cost is worth more than the largest exact number. */
-export const isCost = (cost: unknown): cost is number => Number.isSafeInteger(cost) && (cost as number) >= 0;
-
 /** @throws ConfigError for the first setting that cannot work */
 export function settingsOf<R>(config: Config<R>): Settings<R> {
   onlyKnown("config", config, KNOWN, LATER);
@@ -145,6 +176,7 @@ export function settingsOf<R>(config: Config<R>): Settings<R> {
   }
   optionalFunction("skip", config.skip);
   optionalFunction("onEvent", config.onEvent);
+  optionalFunction("idempotencyKey", config.idempotencyKey);
   if (config.redis !== undefined && config.store !== undefined) {
     throw new ConfigError(
       "TIDEGATE_OPTION_INVALID",
@@ -161,6 +193,28 @@ export function settingsOf<R>(config: Config<R>): Settings<R> {
     timeoutMs: wholeNumber("timeoutMs", config.timeoutMs ?? 50, 1, 60_000),
     onFailure: failureRule(config.onFailure ?? "open"),
     onEvent: config.onEvent,
+    settle: settleOf(config),
+    idempotencyKey: config.idempotencyKey,
+    idempotencyMs: wholeNumber("idempotencyMs", config.idempotencyMs ?? 60_000, 1, 86_400_000),
+    blocking: flag("blocking", config.blocking ?? false),
+  };
+}
+
+function settleOf<R>({ giveBackOn, settle }: Config<R>): Settings<R>["settle"] {
+  optionalFunction("settle", settle);
+  if (giveBackOn === undefined) return settle;
+  if (settle !== undefined) {
+    throw new ConfigError(
+      "TIDEGATE_OPTION_INVALID",
+      "giveBackOn",
+      giveBackOn,
+      "give either giveBackOn or settle, not both",
+    );
+  }
+  const onSuccess = oneOf("giveBackOn", giveBackOn, ["success", "failure"]) === "success";
+  return ({ status, aborted }) => {
+    const success = !aborted && status !== undefined && status < 400;
+    return success === onSuccess ? "giveBack" : "keep";
   };
 }
 

@@ -29,6 +29,8 @@ export interface Verdict {
   /** Milliseconds until the policy is as if never used. */
   readonly fullMs: number;
   readonly reason: Reason;
+  /** Whether the policy is on trial: then it refused nothing, whatever it says here. */
+  readonly shadow: boolean;
 }
 
 /** The failure rule that answered in the store's place. */
@@ -45,6 +47,8 @@ export interface Receipt {
   /** The store's clock, µs. */
   readonly at: number;
   readonly charges: readonly Charge[];
+  /** The id of the leases taken, where a policy counts what is in flight. */
+  readonly lease: string | undefined;
 }
 
 export interface Charge {
@@ -58,7 +62,7 @@ export interface Charge {
 /** The answer to one request. */
 export interface Decision {
   readonly allowed: boolean;
-  /** Units the request asked of each policy. */
+  /** Units the request asked of each policy that has no cost of its own. */
   readonly cost: number;
   /** One per policy, in the order of the configuration. Empty when `degraded`: then nothing is known. */
   readonly verdicts: readonly Verdict[];
@@ -69,6 +73,10 @@ export interface Decision {
   readonly retryAfterMs: number | null;
   /** Set when the store could not be asked and the failure rule answered. */
   readonly degraded: Degraded | undefined;
+  /** Whether an identity of the request is blocked. */
+  readonly blocked: boolean;
+  /** Whether this is the answer to an earlier request with the same idempotency key. Nothing was charged for it. */
+  readonly replayed: boolean;
   /** Set when something was charged. */
   readonly receipt: Receipt | undefined;
 }

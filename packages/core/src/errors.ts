@@ -24,7 +24,15 @@ export type ConfigErrorCode =
   | "TIDEGATE_CLIENT_MISSING";
 
 /** What is wrong with a request to decide. The promise rejects: it is the caller's fault, not the store's. */
-export type RequestErrorCode = "TIDEGATE_IDENTITY_MISSING" | "TIDEGATE_COST";
+export type RequestErrorCode =
+  | "TIDEGATE_IDENTITY_MISSING"
+  | "TIDEGATE_COST"
+  | "TIDEGATE_SETTLEMENT"
+  | "TIDEGATE_POLICY_UNKNOWN"
+  | "TIDEGATE_BLOCKING_OFF"
+  | "TIDEGATE_WAIT_NEVER"
+  | "TIDEGATE_WAIT_TIMEOUT"
+  | "TIDEGATE_WAIT_DEGRADED";
 
 /**
  * A setting that cannot work. `option` names it, `value` is what was given, and the message says

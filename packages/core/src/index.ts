@@ -1,18 +1,32 @@
 export {
+  concurrency,
+  type ConcurrencyOptions,
+  type Cost,
   fixedWindow,
   type FixedWindowOptions,
+  gcra,
+  type GcraOptions,
+  type Mode,
   type Policy,
   type PolicyOptions,
   slidingLog,
   slidingWindow,
   tokenBucket,
   type TokenBucketOptions,
+  type Unit,
   type WindowOptions,
 } from "./algorithms/policy.ts";
 export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.ts";
 export { ioredisClient } from "./clients/ioredis.ts";
-export { type Config, perRequest, type PerRequestPolicy } from "./config.ts";
-export type { Decision, Degraded, Reason, Receipt, Verdict } from "./decision.ts";
+export type { CalendarUnit } from "./algorithms/calendar.ts";
+export {
+  type Config,
+  perRequest,
+  type PerRequestPolicy,
+  type ResponseOutcome,
+  type Settlement,
+} from "./config.ts";
+export type { Charge, Decision, Degraded, Reason, Receipt, Verdict } from "./decision.ts";
 export {
   ConfigError,
   type ConfigErrorCode,
@@ -21,7 +35,7 @@ export {
   TidegateError,
 } from "./errors.ts";
 export type { FailureRule } from "./failure/fallback.ts";
-export { createGuard, type Guard, type Header, type Ruling } from "./http/guard.ts";
+export { createGuard, type Guard, type Header, type ResponseEnd, type Ruling } from "./http/guard.ts";
 export type { AddressOptions } from "./identity/address.ts";
 export {
   type By,
@@ -36,9 +50,12 @@ export {
   user,
 } from "./identity/identity.ts";
 export { apiKey, type ApiKeyOptions, globally, ip } from "./identity/sources.ts";
-export { createLimiter, type DecideRequest, type IdentityInput, type Limiter } from "./limiter.ts";
+export { createLimiter, type Limiter, type Reservation } from "./limiter.ts";
 export type { EventListener, TidegateEvent, WarningCode } from "./observe/events.ts";
 export type { Duration } from "./options.ts";
-export { memoryStore, type MemoryStoreOptions } from "./stores/memory.ts";
+export type { DecideRequest, IdentityInput } from "./request.ts";
+export { type MemoryStore, memoryStore, type MemoryStoreOptions } from "./stores/memory.ts";
 export { redisStore, type RedisStoreOptions } from "./stores/redis.ts";
-export type { Check, Done, Outcome, Store } from "./stores/store.ts";
+export type { Script } from "./stores/scripts.ts";
+export type { Changed, Check, Done, Move, Outcome, Store } from "./stores/store.ts";
+export type { WaitOptions } from "./wait.ts";

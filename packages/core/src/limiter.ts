@@ -1,32 +1,25 @@
-import type { Algorithm } from "./algorithms/algorithm.ts";
-import type { Policy } from "./algorithms/policy.ts";
-import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
-import { type Config, isCost, type NamedPolicy, type Settings, settingsOf } from "./config.ts";
-import type { Charge, Decision, Verdict } from "./decision.ts";
-import { ConfigError, type RequestErrorCode, show, StoreError, TidegateError } from "./errors.ts";
-import { withDeadline } from "./failure/deadline.ts";
-import { degradedDecision } from "./failure/fallback.ts";
-import { Health } from "./failure/health.ts";
+import type { Config, NamedPolicy, Settlement } from "./config.ts";
+import type { Decision } from "./decision.ts";
+import { type RequestErrorCode, show, TidegateError } from "./errors.ts";
+import { createEngine, type Engine, type Question } from "./engine.ts";
+import type { Part } from "./explain.ts";
 import { type Identity, toIdentity } from "./identity/identity.ts";
-import { keyOf } from "./identity/key.ts";
-import { Events } from "./observe/events.ts";
-import { memoryStore } from "./stores/memory.ts";
-import { redisStore } from "./stores/redis.ts";
-import type { Check, Outcome, Store } from "./stores/store.ts";
-import { direct, type Tier } from "./tiers/tier.ts";
+import { type Duration, duration, isCost } from "./options.ts";
+import type { DecideRequest, IdentityInput } from "./request.ts";
+import { createWaiting, type WaitOptions } from "./wait.ts";
 
-/** What to decide, without HTTP. */
-export interface DecideRequest {
+/** Units that were taken beforehand, for work whose cost is known afterwards. */
+export interface Reservation {
+  /** Whether the units were there. Do not begin when they were not. */
+  readonly decision: Decision;
   /**
-   * Who is counted: an identity, or text or a number of kind `id`; or, where policies count
-   * different ones, a record from policy name to identity. Policies by `globally()` need none.
+   * It cost so many units in the end: less comes back, more is charged into debt. Once; a second
+   * time does nothing. A reservation that is never settled stays charged.
    */
-  identity: IdentityInput | Readonly<Record<string, IdentityInput>>;
-  /** Units to take: the configuration's by default, which is 1. 0 looks and takes nothing. */
-  cost?: number;
+  commit(actual: number | Readonly<Record<string, number>>): Promise<void>;
+  /** It cost nothing. */
+  cancel(): Promise<void>;
 }
-
-export type IdentityInput = Identity | string | number;
 
 export interface Limiter {
   /**
@@ -36,23 +29,37 @@ export interface Limiter {
    * @throws TidegateError (the promise rejects) when an identity is missing or the cost is no whole number
    */
   decide(request: DecideRequest): Promise<Decision>;
+  /** What {@link decide} would answer now. Charges nothing, writes nothing. */
+  peek(request: DecideRequest): Promise<Decision>;
+  /**
+   * Tells what became of a request, once its work is done: gives units back or charges more, and
+   * frees what was in flight. Once per decision; a second time does nothing.
+   *
+   * @throws StoreError (the promise rejects) when the store cannot be asked
+   */
+  settle(decision: Decision, outcome: Settlement): Promise<void>;
+  /** Takes units for work whose cost is known afterwards. */
+  reserve(request: DecideRequest): Promise<Reservation>;
+  /**
+   * Resolves when the request was let in: sleeps as long as the decision says, without asking in
+   * between; who asked first goes first, within this process.
+   *
+   * @throws TidegateError (the promise rejects) by code: TIDEGATE_WAIT_NEVER, TIDEGATE_WAIT_TIMEOUT,
+   * TIDEGATE_WAIT_DEGRADED; or the reason of the signal
+   */
+  wait(request: DecideRequest & WaitOptions): Promise<Decision>;
+  /**
+   * Forgets what was counted for an identity: by one policy, or by all of them. A policy by
+   * `globally()` counts nobody alone: it is forgotten only when it is named.
+   */
+  reset(identity: IdentityInput, policy?: string): Promise<void>;
+  /**
+   * Refuses an identity whatever its limits, for a span or, as `"forever"` says, until unblocked. Attempts
+   * meanwhile change nothing. Needs `blocking: true` in the configuration of whoever decides.
+   */
+  block(identity: IdentityInput, span: Duration, reason?: string): Promise<void>;
+  unblock(identity: IdentityInput): Promise<void>;
   /** Closes what the limiter opened. May be called twice. */
-  close(): Promise<void>;
-}
-
-/** One policy as it stands for one request. */
-export interface Part {
-  readonly name: string;
-  readonly policy: Policy;
-  readonly identity: Identity;
-}
-
-/** The limiter inside: by callback, which may run at once, and for parts that are known to be sound. */
-export interface Engine<R = any> {
-  readonly settings: Settings<R>;
-  readonly events: Events;
-  /** @param deadline milliseconds of `performance.now()`. The store gets a little time in any case. */
-  decide(parts: readonly Part[], cost: number, deadline: number, done: (decision: Decision) => void): void;
   close(): Promise<void>;
 }
 
@@ -67,25 +74,106 @@ export function createLimiter(config: Config): Limiter {
 
 export function limiterOf(engine: Engine): Limiter {
   const { settings } = engine;
-  return {
-    async decide(request) {
-      const { identity, cost = typeof settings.cost === "number" ? settings.cost : 1 } = request ?? {};
-      if (!isCost(cost))
-        throw requestError("TIDEGATE_COST", `cost: give a whole number from 0, got ${show(cost)}.`);
-      const parts = settings.policies.map((named) => ({
-        name: named.name,
-        policy: named.policy,
+
+  function questionOf(request: DecideRequest | undefined): Question {
+    const { identity, cost, idempotencyKey } = request ?? ({} as Partial<DecideRequest>);
+    const usual = typeof settings.cost === "number" ? settings.cost : 1;
+    const whole = typeof cost === "object" && cost !== null ? usual : cost === undefined ? usual : cost;
+    if (!isCost(whole)) throw costError(whole);
+    const parts = settings.policies.map((named): Part => {
+      const { name, policy } = named;
+      const given = typeof cost === "object" && cost !== null ? cost[name] : undefined;
+      // There is no request here that a policy's cost function could look at.
+      const own = given ?? (typeof policy.cost === "number" ? policy.cost : undefined);
+      const units = own ?? whole;
+      if (!isCost(units)) throw costError(units);
+      return {
+        name,
+        policy,
         identity: identityFor(named, identity),
-      }));
-      return new Promise((resolve) =>
-        engine.decide(parts, cost, performance.now() + settings.timeoutMs, resolve),
+        cost: units,
+        ownCost: own !== undefined,
+      };
+    });
+    return { parts, cost: whole, deadline: performance.now() + settings.timeoutMs, idempotencyKey };
+  }
+
+  const ask = (question: Question) => new Promise<Decision>((resolve) => engine.decide(question, resolve));
+  const settle = (decision: Decision, outcome: Settlement) =>
+    promised((done) => engine.settle(decision, soundSettlement(outcome), done));
+  const decide = async (request: DecideRequest) => ask(questionOf(request));
+
+  return {
+    decide,
+    async peek(request) {
+      return ask({ ...questionOf(request), peek: true });
+    },
+    async settle(decision, outcome) {
+      return settle(decision, outcome);
+    },
+    async reserve(request) {
+      const decision = await decide(request);
+      return {
+        decision,
+        commit: async (actual) => settle(decision, actual),
+        cancel: async () => settle(decision, "giveBack"),
+      };
+    },
+    wait: createWaiting(engine, questionOf, ask),
+    async reset(identity, policy) {
+      if (policy !== undefined && !settings.policies.some(({ name }) => name === policy)) {
+        const known = settings.policies.map(({ name }) => name).join(", ");
+        throw requestError(
+          "TIDEGATE_POLICY_UNKNOWN",
+          `policy: there is no ${show(policy)}; there are ${known}.`,
+        );
+      }
+      return promised((done) =>
+        engine.reset(oneIdentity(identity), policy === undefined ? undefined : [policy], done),
       );
+    },
+    async block(identity, span, reason = "") {
+      if (!settings.blocking) {
+        const advice = "set blocking: true in every limiter that is to heed it";
+        throw requestError("TIDEGATE_BLOCKING_OFF", `block: this limiter heeds no blocks; ${advice}.`);
+      }
+      const ms = span === "forever" ? Infinity : duration("block.span", span);
+      return promised((done) => engine.block(oneIdentity(identity), ms, reason, done));
+    },
+    async unblock(identity) {
+      return promised((done) => engine.unblock(oneIdentity(identity), done));
     },
     close: () => engine.close(),
   };
 }
 
 const requestError = (code: RequestErrorCode, message: string) => new TidegateError(code, message);
+
+const costError = (cost: unknown) =>
+  requestError("TIDEGATE_COST", `cost: give a whole number from 0, got ${show(cost)}.`);
+
+const promised = (act: (done: (error: Error | undefined) => void) => void) =>
+  new Promise<void>((resolve, reject) => act((error) => (error ? reject(error) : resolve())));
+
+/** Whether a settlement can be carried out. */
+export function isSettlement(outcome: unknown): outcome is Settlement {
+  if (outcome === "keep" || outcome === "giveBack" || isCost(outcome)) return true;
+  if (typeof outcome !== "object" || outcome === null || Array.isArray(outcome)) return false;
+  return Object.values(outcome).every(isCost);
+}
+
+function soundSettlement(outcome: unknown): Settlement {
+  if (isSettlement(outcome)) return outcome;
+  const advice = `give "keep", "giveBack", a whole number from 0, or a record of those by policy`;
+  throw requestError("TIDEGATE_SETTLEMENT", `settle: ${advice}, got ${show(outcome)}.`);
+}
+
+function oneIdentity(given: IdentityInput): Identity {
+  const found = toIdentity(given);
+  if (found) return found;
+  const advice = "give user(id), ipOf(address) or text that is not empty";
+  throw requestError("TIDEGATE_IDENTITY_MISSING", `identity: ${advice}, got ${show(given)}.`);
+}
 
 function identityFor(named: NamedPolicy, given: DecideRequest["identity"] | undefined): Identity {
   const constant = named.by?.constant;
@@ -97,94 +185,4 @@ function identityFor(named: NamedPolicy, given: DecideRequest["identity"] | unde
     "TIDEGATE_IDENTITY_MISSING",
     `identity: policy ${named.name} needs one; give user(id), ipOf(address) or text that is not empty, or a record with ${named.name}, got ${show(given)}.`,
   );
-}
-
-/** @throws ConfigError for the first setting that cannot work */
-export function createEngine<R>(config: Config<R>): Engine<R> {
-  const settings = settingsOf(config);
-  const events = new Events(settings.onEvent);
-  const health = new Health(events);
-  const store = storeOf(config);
-  const ours = config.store === undefined;
-  const tier: Tier = withDeadline(direct(store));
-
-  // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
-  const leastMs = settings.timeoutMs / 4;
-
-  function decide(
-    parts: readonly Part[],
-    cost: number,
-    deadline: number,
-    done: (decision: Decision) => void,
-  ): void {
-    const check: Check = {
-      policies: parts.map(({ policy }) => policy),
-      keys: parts.map(({ name, policy, identity }) =>
-        keyOf(settings.prefix, identity, name, policy.algorithm.tag),
-      ),
-      cost,
-      deadline: Math.max(deadline, performance.now() + leastMs),
-    };
-    tier.decide(check, (error, outcome) => {
-      if (outcome) {
-        health.answered();
-        done(explain(parts, check, outcome));
-      } else {
-        const { reason } = error ?? new StoreError("unknown", "the store gave no answer");
-        if (error) health.failed(error);
-        events.emit({ type: "degraded", rule: settings.onFailure, reason });
-        done(degradedDecision(settings.onFailure, reason, cost));
-      }
-    });
-  }
-
-  return { settings, events, decide, close: async () => (ours ? store.close() : undefined) };
-}
-
-function storeOf({ redis, store }: Config): Store {
-  if (store !== undefined) {
-    if (typeof store?.decide === "function") return store;
-    throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
-  }
-  if (redis === undefined) return memoryStore();
-  if (typeof redis === "string" || isIoredis(redis)) return redisStore(ioredisClient(redis));
-  throw new ConfigError(
-    "TIDEGATE_CLIENT_UNKNOWN",
-    "redis",
-    redis,
-    "give a URL such as redis://localhost:6379, or an ioredis client",
-  );
-}
-
-/** The decision that raw state means. */
-function explain(parts: readonly Part[], { keys, cost }: Check, { granted, now, words }: Outcome): Decision {
-  const verdicts: Verdict[] = [];
-  const charges: Charge[] = [];
-  let retryAfterMs: number | null = 0;
-  let at = 0;
-  parts.forEach(({ name, policy }, i) => {
-    const { numbers, limit } = policy;
-    const algorithm: Algorithm<unknown> = policy.algorithm;
-    const { remaining, nextMs, fullMs, reason } = algorithm.explain(numbers, words, at, now, cost, granted);
-    const allowed = reason === "ok";
-    verdicts.push({ policy: name, allowed, limit, remaining, nextMs, fullMs, reason });
-    if (!allowed && retryAfterMs !== null)
-      retryAfterMs = nextMs === null ? null : Math.max(retryAfterMs, nextMs);
-    if (granted && cost > 0)
-      charges.push({
-        policy: name,
-        key: keys[i]!,
-        units: cost,
-        mark: algorithm.mark(numbers, words, at, now, cost),
-      });
-    at += algorithm.words;
-  });
-  return {
-    allowed: granted,
-    cost,
-    verdicts,
-    retryAfterMs,
-    degraded: undefined,
-    receipt: granted && cost > 0 ? { at: now, charges } : undefined,
-  };
 }

@@ -87,9 +87,18 @@ export function optionalFunction(option: string, value: unknown): void {
     throw fail(option, value, "give a function, or leave it out");
 }
 
+/** True or false, and nothing that only looks like it. */
+export function flag(option: string, value: unknown): boolean {
+  if (typeof value !== "boolean") throw fail(option, value, "give true or false");
+  return value;
+}
+
 /** One of some words. */
 export function oneOf<T extends string>(option: string, value: unknown, words: readonly T[]): T {
   if (!words.includes(value as T))
     throw fail(option, value, `give ${words.map((word) => `"${word}"`).join(" or ")}`);
   return value as T;
 }
+
+/** Whether a value is a number of units: no cost is worth more than the largest exact number. */
+export const isCost = (cost: unknown): cost is number => Number.isSafeInteger(cost) && (cost as number) >= 0;

@@ -1,4 +1,11 @@
-import { type Config, createGuard, type Decision, type Limiter, type Ruling } from "@tidegate/core";
+import {
+  type Config,
+  createGuard,
+  type Decision,
+  type Limiter,
+  type ResponseEnd,
+  type Ruling,
+} from "@tidegate/core";
 import type { NextFunction, Request, RequestHandler, Response } from "express";
 
 export * from "@tidegate/core";
@@ -48,9 +55,18 @@ function apply(ruling: Ruling, req: Request, res: Response, next: NextFunction):
   req.rateLimit = ruling.decision;
   // Somebody may have begun to answer, or have answered, while the decision was under way. It counts.
   if (!res.headersSent) for (const [name, value] of ruling.headers) res.setHeader(name, value);
+  if (ruling.kind === "pass" && ruling.settle) onceThrough(res, ruling.settle);
   if (res.writableEnded) return;
   if (ruling.kind === "pass") return next();
   if (res.headersSent) return void res.end();
   res.statusCode = ruling.status;
   res.end(req.method === "HEAD" ? undefined : ruling.body);
+}
+
+/** `close` comes once, after a response that is whole and after one that is not. */
+function onceThrough(res: Response, settle: (end: ResponseEnd) => void): void {
+  const through = () =>
+    settle({ status: res.headersSent ? res.statusCode : undefined, aborted: !res.writableFinished });
+  if (res.closed) through();
+  else res.once("close", through);
 }

@@ -34,9 +34,9 @@ export interface Algorithm<S> {
   /** How many integers of state a reply holds. */
   readonly words: number;
   /** How many requests of this cost fit now; `n` when the cost is 0. May be negative. */
-  room(numbers: Numbers, state: S | undefined, now: number, cost: number, n: number): number;
+  room(numbers: Numbers, state: S | undefined, now: number, cost: number, n: number, lease?: string): number;
   /** The state after charging `units`, at least 1. */
-  charge(numbers: Numbers, state: S | undefined, now: number, units: number): S;
+  charge(numbers: Numbers, state: S | undefined, now: number, units: number, lease?: string): S;
   /**
    * After a refusal: the state to write instead, when no charge under these numbers and this clock
    * could have left this one; else `undefined`. `left`: µs until the state goes.
@@ -58,6 +58,14 @@ export interface Algorithm<S> {
     cost: number,
     granted: boolean,
   ): Explanation;
+  /**
+   * The state after `units` of an earlier charge come back; `undefined` when nothing of it is left to
+   * give back. Never above the limit, never of a newer window; the state's lifetime stays as it is.
+   * `mark`: what {@link mark} said of the charge.
+   */
+  credit(numbers: Numbers, state: S, now: number, units: number, mark: number, lease?: string): S | undefined;
+  /** Where there are leases: the state with one that is still held lasting from now on; `undefined` when it is gone. */
+  renew?(numbers: Numbers, state: S, now: number, units: number, lease: string | undefined): S | undefined;
   /** Where a charge went, for the receipt. */
   mark(numbers: Numbers, words: readonly number[], at: number, now: number, units: number): number;
 }

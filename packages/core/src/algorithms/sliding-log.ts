@@ -17,18 +17,18 @@ export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
 
   charge(numbers, state, now, units) {
     const kept = state ? state.slice(state.length - countOf(numbers, state, now)) : [];
-    const first = Math.max(now, state?.length ? state[state.length - 1]! + 1 : now);
+    const first = Math.max(now, (state?.at(-1) ?? 0) + 1);
     for (let i = 0; i < units; i++) kept.push(first + i);
     return kept;
   },
 
   mend(numbers, state, now, left) {
-    if (state[state.length - 1]! > now + numbers.a)
+    if ((state.at(-1) ?? 0) > now + 2 * numbers.a)
       return Array.from({ length: numbers.a }, (_, i) => now + i);
     return goesInTime(numbers, left) ? undefined : state;
   },
 
-  keepFor: ({ b }, state, now) => state[state.length - 1]! + b - now,
+  keepFor: ({ b }, state, now) => (state.at(-1) ?? now) + b - now,
 
   report(numbers, state, now, cost) {
     const { a: limit } = numbers;
@@ -53,6 +53,11 @@ export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
     }
     if (cost > limit) return { remaining, nextMs: null, fullMs, reason: "never" };
     return { remaining, nextMs: toMs(words[index + 2]! + window - now), fullMs, reason: "limit" };
+  },
+
+  credit(_, state, _now, units, mark) {
+    const kept = state.filter((stamp) => stamp < mark || stamp >= mark + units);
+    return kept.length < state.length ? kept : undefined;
   },
 
   mark: (_, words, index, __, units) => words[index + 3]! - units + 1,

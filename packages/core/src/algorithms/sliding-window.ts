@@ -70,6 +70,17 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
     return { remaining, nextMs: until(numbers, now, current, previous, cost), fullMs, reason: "limit" };
   },
 
+  credit(numbers, state, now, units, mark) {
+    const { current, previous } = viewOf(numbers, state, now);
+    const number = numberOf(numbers, now);
+    if (previous < 0) return undefined;
+    if (mark === number && current > 0) return { number, current: Math.max(0, current - units), previous };
+    if (mark === (number - 1 + WRAP) % WRAP && previous > 0) {
+      return { number, current, previous: Math.max(0, previous - units) };
+    }
+    return undefined;
+  },
+
   mark: (numbers, _words, _index, now) => numberOf(numbers, now),
 };
 

@@ -32,7 +32,7 @@ export const tokenBucketAlgorithm: Algorithm<TokenBucketState> = {
     return { micro: Math.max(0, at(numbers, now, state.micro, state.ts)), ts: now };
   },
 
-  keepFor: ({ a, b }, { micro }) => Math.max(1, (a * UNIT - micro) / b),
+  keepFor: ({ a, b }, { micro }) => Math.max(1, Math.ceil((a * UNIT - micro) / b)),
 
   report: ({ a }, state, now) => (state ? [state.micro, state.ts] : [a * UNIT, now]),
 
@@ -54,7 +54,14 @@ export const tokenBucketAlgorithm: Algorithm<TokenBucketState> = {
     return { remaining, nextMs: until(cost), fullMs, reason: "limit" };
   },
 
-  mark: (_, words, index) => words[index + 1]!,
+  credit({ a, b }, { micro, ts }, now, units, mark) {
+    // What has flowed back by itself does not come back once more. The two make up for rounding.
+    const more = Math.min(units * UNIT, Math.ceil((mark - now) * b) + 2);
+    return mark > now && micro < a * UNIT ? { micro: Math.min(a * UNIT, micro + more), ts } : undefined;
+  },
+
+  /** When the bucket would be full again. */
+  mark: ({ a, b }, words, index) => Math.ceil(words[index + 1]! + (a * UNIT - words[index]!) / b),
 };
 
 /** Millionths of a token at `now`. A `ts` ahead of the clock (it stepped back) refills nothing. */

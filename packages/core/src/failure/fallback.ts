@@ -15,5 +15,7 @@ export const degradedDecision = (rule: FailureRule, reason: StoreErrorClass, cos
   verdicts: [],
   retryAfterMs: rule === "open" ? 0 : null,
   degraded: { rule, reason },
+  blocked: false,
+  replayed: false,
   receipt: undefined,
 });

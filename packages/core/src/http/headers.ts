@@ -13,7 +13,10 @@ const seconds = (ms: number): number => Math.ceil(ms / 1000);
  */
 export function policyField(limits: readonly NamedLimit[]): string {
   return limits
-    .map(({ name, limit, windowMs }) => `"${name}";q=${limit};w=${windowSeconds(windowMs)}`)
+    .map(({ name, limit, windowMs, unit }) => {
+      const counted = unit === "requests" ? "" : `;qu="${unit}"`;
+      return `"${name}";q=${limit}${counted}${windowMs === undefined ? "" : `;w=${windowSeconds(windowMs)}`}`;
+    })
     .join(", ");
 }
 
@@ -21,16 +24,22 @@ export function policyField(limits: readonly NamedLimit[]): string {
 const windowSeconds = (windowMs: number): number => Math.max(1, seconds(windowMs));
 
 /**
- * The state of the policies: of all when the request passed, of those that refused it otherwise.
+ * The state of the policies that `limits` names: of all when the request passed, of those that refused it otherwise.
  * The one that binds first comes first, for clients that read one.
+ * `limits` and `costs`: of the policies that are shown, in their order.
  * source: draft-ietf-httpapi-ratelimit-headers-11 §4
  */
-export function limitField(decision: Decision, limits: readonly NamedLimit[]): string {
+export function limitField(
+  decision: Decision,
+  limits: readonly NamedLimit[],
+  costs: readonly number[],
+): string {
   const items = decision.verdicts
+    .filter(({ shadow }) => !shadow)
     .map((verdict, i) => ({
       verdict,
       t: effectiveWindow(verdict, limits[i]!),
-      bound: Math.floor(verdict.remaining / (decision.cost || 1)),
+      bound: Math.floor(verdict.remaining / (costs[i] || 1)),
     }))
     .filter(({ verdict }) => decision.allowed || !verdict.allowed);
   // The sort is stable: where all else is equal, the order of the configuration stands.
@@ -54,12 +63,19 @@ function effectiveWindow(
   if (nextMs === null) return undefined;
   const next = seconds(nextMs);
   if (!allowed || remaining === 0) return Math.min(next, LONGEST_SECONDS);
+  if (windowMs === undefined) return undefined;
   const whole = windowSeconds(windowMs);
   if (!rolling) return Math.min(next || whole, LONGEST_SECONDS);
   return Math.min(Math.max(next, Math.ceil((remaining * whole) / limit)), LONGEST_SECONDS);
 }
 
-/** Seconds of Retry-After for a refusal, 1 or more; `undefined` when no wait helps. */
-export function retryAfter({ retryAfterMs }: Decision): number | undefined {
-  return retryAfterMs === null ? undefined : Math.min(Math.max(1, seconds(retryAfterMs)), LONGEST_SECONDS);
+/**
+ * Seconds of Retry-After for a refusal, 1 or more; `undefined` when no wait helps. Nobody knows when
+ * a slot in flight comes free: then it is 1.
+ */
+export function retryAfter({ retryAfterMs, verdicts }: Decision): number | undefined {
+  if (retryAfterMs !== null) return Math.min(Math.max(1, seconds(retryAfterMs)), LONGEST_SECONDS);
+  const waits = verdicts.filter(({ allowed, shadow }) => !allowed && !shadow);
+  if (waits.some(({ nextMs, reason }) => nextMs === null && reason !== "concurrency")) return undefined;
+  return Math.min(Math.max(1, ...waits.map(({ nextMs }) => seconds(nextMs ?? 0))), LONGEST_SECONDS);
 }

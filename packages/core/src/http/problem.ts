@@ -13,7 +13,9 @@ export function quotaExceeded({ verdicts }: Decision): string {
     type: `${TYPES}quota-exceeded`,
     title: "Quota Exceeded",
     status: 429,
-    "violated-policies": verdicts.filter(({ allowed }) => !allowed).map(({ policy }) => policy),
+    "violated-policies": verdicts
+      .filter(({ allowed, shadow }) => !allowed && !shadow)
+      .map(({ policy }) => policy),
   });
 }
 
@@ -22,4 +24,11 @@ export const REDUCED_CAPACITY = JSON.stringify({
   type: `${TYPES}temporary-reduced-capacity`,
   title: "Temporary Reduced Capacity",
   status: 503,
+});
+
+/** The body for an identity that is blocked. No policy was violated, so none is named. */
+export const ABNORMAL_USAGE = JSON.stringify({
+  type: `${TYPES}abnormal-usage-detected`,
+  title: "Abnormal Usage Detected",
+  status: 429,
 });

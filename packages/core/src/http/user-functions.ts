@@ -1,5 +1,5 @@
-import { isPolicy, type Policy } from "../algorithms/policy.ts";
-import { isCost, type NamedPolicy, type Settings } from "../config.ts";
+import { type Cost, isPolicy, type Policy } from "../algorithms/policy.ts";
+import type { NamedPolicy, ResponseOutcome, Settings, Settlement } from "../config.ts";
 import { show } from "../errors.ts";
 import {
   addressOf,
@@ -10,7 +10,9 @@ import {
   toIdentity,
 } from "../identity/identity.ts";
 import { isThenable } from "../identity/sources.ts";
+import { isSettlement } from "../limiter.ts";
 import type { Events, WarningCode } from "../observe/events.ts";
+import { isCost } from "../options.ts";
 
 /**
  * What a configuration's functions say of a request. None of them ever throws or takes longer than
@@ -18,14 +20,28 @@ import type { Events, WarningCode } from "../observe/events.ts";
  * with a warning. A failing function is no way to pass uncounted.
  */
 export interface UserFunctions<R> {
-  skips(context: RequestContext<R>, deadline: number): MaybePromise<boolean>;
-  costOf(context: RequestContext<R>, deadline: number): MaybePromise<number>;
-  policyOf(named: NamedPolicy<R>, context: RequestContext<R>, deadline: number): MaybePromise<Policy>;
-  identityOf(source: IdentitySource<R>, context: RequestContext<R>, deadline: number): MaybePromise<Identity>;
+  readonly skips: (context: RequestContext<R>, deadline: number) => MaybePromise<boolean>;
+  /** @param cost the configuration's, or a policy's own */
+  readonly costOf: (cost: Cost<R>, context: RequestContext<R>, deadline: number) => MaybePromise<number>;
+  readonly policyOf: (
+    named: NamedPolicy<R>,
+    context: RequestContext<R>,
+    deadline: number,
+  ) => MaybePromise<Policy>;
+  readonly identityOf: (
+    source: IdentitySource<R>,
+    context: RequestContext<R>,
+    deadline: number,
+  ) => MaybePromise<Identity>;
+  readonly idempotencyKeyOf: (
+    context: RequestContext<R>,
+    deadline: number,
+  ) => MaybePromise<string | undefined>;
+  readonly settlementOf: (response: ResponseOutcome<R>, deadline: number) => MaybePromise<Settlement>;
 }
 
 export function userFunctions<R>(settings: Settings<R>, events: Events): UserFunctions<R> {
-  const { skip, cost } = settings;
+  const { skip, idempotencyKey, settle } = settings;
 
   /** Asks a function; `instead` answers where it gives nothing that `accept` takes. */
   function soundly<T>(
@@ -70,12 +86,13 @@ export function userFunctions<R>(settings: Settings<R>, events: Events): UserFun
       );
     },
 
-    costOf({ request }, deadline) {
+    costOf(cost, { request }, deadline) {
       if (typeof cost === "number") return cost;
+      const accept = (value: unknown) => (isCost(value) ? value : undefined);
       const fault: [WarningCode, string] = ["TIDEGATE_COST_FAULT", "The cost function"];
       return soundly(
         () => cost(request),
-        (value) => (isCost(value) ? value : undefined),
+        accept,
         () => 1,
         deadline,
         fault,
@@ -106,6 +123,35 @@ export function userFunctions<R>(settings: Settings<R>, events: Events): UserFun
         () => source.identify(context),
         toIdentity,
         () => addressOf(context),
+        deadline,
+        fault,
+      );
+    },
+
+    idempotencyKeyOf({ request }, deadline) {
+      if (!idempotencyKey) return undefined;
+      // An empty text is what a missing header is to many a function: no key.
+      const accept = (value: unknown) =>
+        typeof value === "string" && value !== "" ? [value] : value ? undefined : [];
+      const fault: [WarningCode, string] = ["TIDEGATE_IDEMPOTENCY_FAULT", "The idempotency key function"];
+      const found = soundly<string[]>(
+        () => idempotencyKey(request),
+        accept,
+        () => [],
+        deadline,
+        fault,
+      );
+      return isThenable(found) ? found.then(([key]) => key) : found[0];
+    },
+
+    settlementOf(response, deadline) {
+      if (!settle) return "keep";
+      const accept = (value: unknown) => (isSettlement(value) ? value : undefined);
+      const fault: [WarningCode, string] = ["TIDEGATE_SETTLE_FAULT", "The settle function"];
+      return soundly<Settlement>(
+        () => settle(response),
+        accept,
+        () => "keep",
         deadline,
         fault,
       );

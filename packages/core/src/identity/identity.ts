@@ -96,6 +96,9 @@ export function toIdentity(given: unknown): Identity | undefined {
     : undefined;
 }
 
+/** As it stands in keys and in audit events. */
+export const identityText = ({ kind, value }: Identity): string => `${kind}:${value}`;
+
 const KIND = /^[a-z]{1,16}$/;
 
 const isId = (id: unknown): id is string | number =>

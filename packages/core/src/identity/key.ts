@@ -21,3 +21,11 @@ export function safeValue(text: string): string {
 export function keyOf(prefix: string, identity: Identity, policy: string, tag: string): string {
   return `${prefix}:{${identity.kind}:${identity.value}}:${policy}:${tag}`;
 }
+
+/** The key under which an identity may be blocked: a name no policy can have. */
+export const blockKeyOf = (prefix: string, { kind, value }: Identity): string =>
+  `${prefix}:{${kind}:${value}}::b`;
+
+/** The key under which a grant is kept for a nonce. `binding`: a digest of the whole question. */
+export const nonceKeyOf = (prefix: string, { kind, value }: Identity, binding: string): string =>
+  `${prefix}:{${kind}:${value}}::n:${binding}`;

@@ -11,6 +11,10 @@ export type WarningCode =
   | "TIDEGATE_IDENTITY_FAULT"
   /** A cost function threw, was too slow or gave no whole number: the cost was 1. */
   | "TIDEGATE_COST_FAULT"
+  /** An idempotency function threw, was too slow or gave no text: the request was charged as any other. */
+  | "TIDEGATE_IDEMPOTENCY_FAULT"
+  /** A settle function threw or gave nothing usable: the charge was kept. */
+  | "TIDEGATE_SETTLE_FAULT"
   /** A policy function threw, was too slow or gave no policy: the static one was used. */
   | "TIDEGATE_POLICY_FAULT"
   /** A skip function threw or was too slow: the request was counted. */
@@ -18,7 +22,7 @@ export type WarningCode =
   /** `onEvent` itself threw. Given as a process warning only. */
   | "TIDEGATE_EVENT_FAULT";
 
-/** What the limiter has to tell besides decisions. None of it names who was counted. */
+/** What the limiter has to tell besides decisions. Only an audit names anybody, as keys do. */
 export type TidegateEvent =
   /** The failure rule answered one decision. */
   | { readonly type: "degraded"; readonly rule: FailureRule; readonly reason: StoreErrorClass }
@@ -26,6 +30,13 @@ export type TidegateEvent =
   | { readonly type: "storeError"; readonly reason: StoreErrorClass; readonly message: string }
   /** The store answers again. */
   | { readonly type: "recovered"; readonly afterMs: number }
+  /** Somebody did something by hand. `reason`: of a block; of a reset, the policies forgotten. */
+  | {
+      readonly type: "audit";
+      readonly action: "reset" | "block" | "unblock";
+      readonly identity: string;
+      readonly reason: string;
+    }
   | { readonly type: "warning"; readonly code: WarningCode; readonly message: string };
 
 export type EventListener = (event: TidegateEvent) => void;

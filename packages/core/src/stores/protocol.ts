@@ -1,82 +1,161 @@
 import type { Policy } from "../algorithms/policy.ts";
 import { StoreError, type StoreErrorClass } from "../errors.ts";
-import type { Check, Done } from "./store.ts";
+import type { Check, Done, Move } from "./store.ts";
 
 /** The version of the contract that lua/README.md writes down. */
 const VERSION = 1;
 
-const NO_FLAGS = "";
-
-/** KEYS and ARGV of one run of decide.lua. */
+/** KEYS and ARGV of one run of a script. */
 export interface Command {
   readonly keys: string[];
   readonly args: (string | number)[];
 }
 
-/** @param deadline the server's time after which nothing is to be charged, whole µs; `undefined`: none */
-export function encode(batch: readonly Check[], deadline: number | undefined): Command {
-  const keys: string[] = [];
-  const tables: (string | number)[] = [];
-  const checks: (string | number)[] = [];
-  // Batches hold few distinct policies: a list is searched faster than a map is built.
-  const known: { policy: Policy; cost: number }[] = [];
+/** What the whole batch is told of time. */
+export interface Timing {
+  /** The server's time after which nothing is to be charged, whole µs; `undefined`: none. */
+  readonly deadline: number | undefined;
+  /** The server's time as far as it is known, milliseconds since 1970. Calendar windows are of it. */
+  readonly now: number;
+}
 
-  for (const { policies, keys: names, cost } of batch) {
+/** Tables of a script's run: each distinct policy once. */
+class Tables {
+  readonly args: (string | number)[] = [];
+  // Batches hold few distinct policies: a list is searched faster than a map is built.
+  readonly #known: { policy: Policy; cost: number }[] = [];
+
+  get count(): number {
+    return this.#known.length;
+  }
+
+  /** The number of a policy's table, from 1. `write` puts down a new one. */
+  of(policy: Policy, cost: number, write: (args: (string | number)[]) => void): number {
+    const index = this.#known.findIndex((table) => table.policy === policy && table.cost === cost);
+    if (index >= 0) return index + 1;
+    write(this.args);
+    return this.#known.push({ policy, cost });
+  }
+}
+
+/** A run of decide.lua. */
+export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing): Command {
+  const keys: string[] = [];
+  const tables = new Tables();
+  const checks: (string | number)[] = [];
+
+  for (const { policies, keys: names, costs, peek, blocks, lease, nonce } of batch) {
     checks.push(policies.length);
     for (let i = 0; i < policies.length; i++) {
       const policy = policies[i]!;
+      const cost = costs[i]!;
       keys.push(names[i]!);
-      let index = known.findIndex((table) => table.policy === policy && table.cost === cost);
-      if (index < 0) {
-        index = known.push({ policy, cost }) - 1;
-        const { a, b, c, lifetime } = policy.numbers;
-        tables.push(policy.algorithm.tag, "e", cost, lifetime, a, b, c);
-      }
-      checks.push(index + 1);
+      checks.push(
+        tables.of(policy, cost, (args) => {
+          const { a, b, c, lifetime } = policy.numbersAt?.(now) ?? policy.numbers;
+          args.push(policy.algorithm.tag, policy.mode === "shadow" ? "s" : "e", cost, lifetime, a, b, c);
+        }),
+      );
     }
-    checks.push(1, NO_FLAGS);
+    checks.push(1, `${peek ? "p" : ""}${blocks.length > 0 ? "b" : ""}${lease ? "l" : ""}${nonce ? "i" : ""}`);
+    if (blocks.length > 0) checks.push(blocks.length);
+    if (lease) checks.push(lease);
+    if (nonce) checks.push(nonce.keepMs * 1000);
+    keys.push(...blocks);
+    if (nonce) keys.push(nonce.key);
   }
-  return { keys, args: [VERSION, deadline ?? "", known.length, batch.length, ...tables, ...checks] };
+  return { keys, args: [VERSION, deadline ?? "", tables.count, batch.length, ...tables.args, ...checks] };
 }
+
+const OPS = { credit: "c", debit: "d", renew: "r" } as const;
+
+/** A run of settle.lua. */
+export function encodeMoves(moves: readonly Move[], now: number): Command {
+  const tables = new Tables();
+  const items = moves.flatMap(({ kind, policy, units, mark, lease }) => {
+    const table = tables.of(policy, 1, (args) => {
+      const { a, b, c, lifetime } = policy.numbersAt?.(now) ?? policy.numbers;
+      args.push(policy.algorithm.tag, lifetime, a, b, c);
+    });
+    return [OPS[kind], table, units, mark, lease ?? ""];
+  });
+  return {
+    keys: moves.map(({ key }) => key),
+    args: [VERSION, tables.count, moves.length, ...tables.args, ...items],
+  };
+}
+
+/** A run of manage.lua. */
+export const encodeForget = (keys: readonly string[]): Command => ({
+  keys: [...keys],
+  args: [VERSION, "reset"],
+});
+
+export const encodeBlock = (key: string, ms: number, reason: string): Command => ({
+  keys: [key],
+  args: [VERSION, "block", ms === Infinity ? "" : ms * 1000, reason],
+});
 
 const STATUS: Record<number, [StoreErrorClass, string]> = {
   [-1]: ["late", "the script ran after the deadline and did nothing"],
+  [-3]: ["unknown", "the calendar window had changed on the server"],
   [-4]: ["foreign", "a key of this limiter holds another type: give the limiter a prefix of its own"],
   [-5]: ["broken", "a key of this limiter holds what no policy of this kind wrote"],
-  [-7]: ["unknown", "the script does not know a flag it was given"],
   [-6]: ["denied", "the Redis user may not read a key of this limiter"],
+  [-7]: ["unknown", "the script does not know a flag it was given"],
 };
 
+const LATE = -1;
+const BLOCKED = -2;
+/** Now was outside the calendar window that the script was told of. */
+export const BOUNDS = -3;
+
 /** Whether the whole batch came too late. */
-export const isLate = (reply: unknown): boolean => Array.isArray(reply) && reply[2] === -1;
+export const isLate = (reply: unknown): boolean => Array.isArray(reply) && reply[2] === LATE;
 
 /** The server's time in a reply, µs. */
 export const serverTime = (reply: unknown): number => (reply as number[])[1]!;
 
-/** Gives each check its part of the reply. */
-export function deliver(batch: readonly Check[], done: readonly Done[], reply: unknown): void {
-  if (!isReply(batch, reply)) {
-    const error = new StoreError("unknown", "the script's reply has another shape than this version expects");
-    for (const each of done) each(error, undefined);
-    return;
-  }
-  const now = reply[1]!;
+/** How many integers a reply holds for a policy: one on trial has one more, 1 when it would have let the request pass. */
+const wordsOf = ({ algorithm, mode }: Policy): number => algorithm.words + (mode === "shadow" ? 1 : 0);
+
+/** Where each check's part of a reply begins, and how long the reply is; `undefined` when it has another shape. */
+function layout(batch: readonly Check[], reply: unknown): number[] | undefined {
+  const begins: number[] = [];
   let at = 2;
-  batch.forEach((check, i) => {
-    const status = reply[at]!;
-    const end = at + 1 + wordsOf(check);
-    if (status >= 0) done[i]!(undefined, { granted: status > 0, now, words: reply.slice(at + 1, end) });
-    else done[i]!(errorOf(status), undefined);
-    at = end;
-  });
+  for (const check of batch) {
+    begins.push(at);
+    at += 1 + (check.nonce ? 1 : 0) + check.policies.reduce((sum, policy) => sum + wordsOf(policy), 0);
+  }
+  begins.push(at);
+  return Array.isArray(reply) && reply.length === at && reply[0] === VERSION ? begins : undefined;
 }
 
-const wordsOf = ({ policies }: Check): number =>
-  policies.reduce((sum, { algorithm }) => sum + algorithm.words, 0);
+/** A check's answer, or `undefined` when the calendar window was another on the server's clock: nothing was charged. */
+export type Answer = Parameters<Done> | undefined;
 
-function isReply(batch: readonly Check[], reply: unknown): reply is number[] {
-  const length = batch.reduce((sum, check) => sum + 1 + wordsOf(check), 2);
-  return Array.isArray(reply) && reply.length === length && reply[0] === VERSION;
+/** Each check's part of a reply. */
+export function answersOf(batch: readonly Check[], reply: unknown): Answer[] {
+  const begins = layout(batch, reply);
+  if (!begins) {
+    const error = new StoreError("unknown", "the script's reply has another shape than this version expects");
+    return batch.map(() => [error, undefined]);
+  }
+  const numbers = reply as number[];
+  return batch.map(({ nonce }, i): Answer => {
+    const status = numbers[begins[i]!]!;
+    const first = begins[i]! + (nonce ? 2 : 1);
+    const moment = nonce ? numbers[first - 1]! : 0;
+    const words = numbers.slice(first, begins[i + 1]);
+    const now = moment || numbers[1]!;
+    if (status === BOUNDS) return undefined;
+    if (status === BLOCKED) {
+      const blockedUs = words[0]! < 0 ? Infinity : words[0]!;
+      return [undefined, { granted: false, now, words, blockedUs, replayed: false }];
+    }
+    if (status < 0) return [errorOf(status), undefined];
+    return [undefined, { granted: status > 0, now, words, blockedUs: undefined, replayed: moment > 0 }];
+  });
 }
 
 function errorOf(status: number): StoreError {

@@ -1,24 +1,44 @@
 import type { ScriptClient } from "../clients/client.ts";
 import { StoreError } from "../errors.ts";
-import { decide as shipped } from "../scripts/decide.ts";
-import { classify, isNoScript } from "./classify.ts";
-import { deliver, encode, isLate, serverTime } from "./protocol.ts";
+import { decide as shippedDecide } from "../scripts/decide.ts";
+import { manage as shippedManage } from "../scripts/manage.ts";
+import { settle as shippedSettle } from "../scripts/settle.ts";
+import { classify } from "./classify.ts";
+import {
+  answersOf,
+  BOUNDS,
+  type Command,
+  encodeBlock,
+  encodeChecks,
+  encodeForget,
+  encodeMoves,
+  isLate,
+  serverTime,
+} from "./protocol.ts";
+import { runner, type Script } from "./scripts.ts";
 import { ServerClock } from "./server-clock.ts";
-import type { Check, Done, Store } from "./store.ts";
+import type { Changed, Check, Done, Move, Store } from "./store.ts";
 
 export interface RedisStoreOptions {
-  /** The script to run; the one we ship by default. */
-  script?: { readonly sha: string; readonly text: string };
+  /** Scripts to run instead of those we ship. */
+  scripts?: { readonly decide?: Script; readonly settle?: Script; readonly manage?: Script };
 }
 
 /** Batches that may wait for the first connection. More would only be answered late. */
 const MOST_WAITING = 1000;
 
-/** Runs one script in Redis or Valkey per batch: EVALSHA, and the whole text only when the server does not know it. */
-export function redisStore(client: ScriptClient, { script = shipped }: RedisStoreOptions = {}): Store {
+const SHIPPED = { decide: shippedDecide, settle: shippedSettle, manage: shippedManage };
+
+/** Decides and settles by scripts in Redis or Valkey. */
+export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}): Store {
+  const scripts = { ...SHIPPED, ...options.scripts };
   const clock = new ServerClock();
   const waiting: (() => void)[] = [];
-  let healing = false;
+  const run = {
+    decide: runner(client, scripts.decide),
+    settle: runner(client, scripts.settle),
+    manage: runner(client, scripts.manage),
+  };
   let unfit: StoreError | undefined;
 
   client.onState(() => {
@@ -34,19 +54,17 @@ export function redisStore(client: ScriptClient, { script = shipped }: RedisStor
       unfit = tooOld(reply);
     });
     // Where this is not permitted, the first decision brings the script along.
-    client.send("script", ["LOAD", script.text], () => {});
+    client.send("script", ["LOAD", scripts.decide.text], () => {});
   }
 
-  function decide(batch: readonly Check[], done: readonly Done[]): void {
+  /** Goes on when there is a connection; else fails, at once or, before the first one, when that fails. */
+  function whenReady(go: () => void, fail: (error: StoreError) => void): void {
     if (client.state === "connecting") {
-      if (waiting.length < MOST_WAITING) waiting.push(() => decide(batch, done));
-      else
-        failAll(done, new StoreError("overload", "too many requests wait for the first connection to Redis"));
-      return;
-    }
-    if (unfit) return failAll(done, unfit);
-    if (client.state !== "ready") return failAll(done, notConnected());
-    run("evalsha", batch, done, 2, true);
+      if (waiting.length < MOST_WAITING) waiting.push(() => whenReady(go, fail));
+      else fail(new StoreError("overload", "too many requests wait for the first connection to Redis"));
+    } else if (unfit) fail(unfit);
+    else if (client.state === "ready") go();
+    else fail(notConnected());
   }
 
   function notConnected(): StoreError {
@@ -54,48 +72,76 @@ export function redisStore(client: ScriptClient, { script = shipped }: RedisStor
     return why?.reason === "denied" ? why : new StoreError("connection", "there is no connection to Redis");
   }
 
-  /** @param tries how often NOSCRIPT may still be answered by another command. @param timed whether the server is told the deadline */
-  function run(
-    command: "evalsha" | "eval",
-    batch: readonly Check[],
-    done: readonly Done[],
-    tries: number,
-    timed: boolean,
-  ): void {
-    const { keys, args } = encode(batch, timed ? clock.latest(earliest(batch)) : undefined);
-    const sent = performance.now();
-    client.send(
-      command,
-      [command === "eval" ? script.text : script.sha, keys.length, ...keys, ...args],
-      (error, reply) => {
-        if (command === "eval") healing = false;
-        if (error) {
-          if (isNoScript(error) && tries > 0) heal(batch, done, tries - 1, timed);
-          else failAll(done, unfit ?? classify(error));
-        } else if (isLate(reply) && timed) {
-          clock.forget();
-          // Nothing was charged. With time left it was the clock that stepped, not the answer that was slow.
-          if (earliest(batch) > performance.now()) run("evalsha", batch, done, tries, false);
-          else deliver(batch, done, reply);
-        } else {
-          if (Array.isArray(reply)) clock.learn(sent, performance.now(), serverTime(reply));
-          deliver(batch, done, reply);
-        }
-      },
+  function decide(batch: readonly Check[], done: readonly Done[]): void {
+    whenReady(
+      () => ask(batch, done, clock.latest(earliest(batch)), clock.now(), true),
+      (error) => failAll(done, error),
     );
   }
 
-  /**
-   * The server has lost the script. One batch carries the whole text; those behind it need not,
-   * since a connection keeps order.
-   */
-  function heal(batch: readonly Check[], done: readonly Done[], tries: number, timed: boolean): void {
-    if (healing && tries > 0) return run("evalsha", batch, done, tries, timed);
-    healing = true;
-    run("eval", batch, done, tries, timed);
+  /** @param again whether a reply that says nothing was done may still be answered by asking again */
+  function ask(
+    batch: readonly Check[],
+    done: readonly Done[],
+    deadline: number | undefined,
+    now: number,
+    again: boolean,
+  ): void {
+    const sent = performance.now();
+    run.decide(encodeChecks(batch, { deadline, now }), (error, reply) => {
+      if (error) return failAll(done, unfit ?? classify(error));
+      // With time left it was the clock that stepped, not the answer that was slow.
+      const timeLeft = earliest(batch) > performance.now();
+      if (isLate(reply) && again) {
+        clock.forget();
+        if (timeLeft) return ask(batch, done, undefined, serverTime(reply) / 1000, false);
+      } else if (Array.isArray(reply)) clock.learn(sent, performance.now(), serverTime(reply));
+
+      const missed: number[] = [];
+      answersOf(batch, reply).forEach((answer, i) => {
+        if (answer) done[i]!(...answer);
+        else missed.push(i);
+      });
+      if (missed.length === 0) return;
+      const [checks, dones] = [missed.map((i) => batch[i]!), missed.map((i) => done[i]!)];
+      if (again && timeLeft) ask(checks, dones, deadline, serverTime(reply) / 1000, false);
+      else
+        failAll(dones, new StoreError("unavailable", "the calendar window changed on the server meanwhile"));
+    });
   }
 
-  return { decide, close: () => client.close() };
+  function settle(moves: readonly Move[], now: number, again: boolean, done: Changed): void {
+    change("settle", encodeMoves(moves, now), (error, moved, reply) => {
+      const missed = again && reply ? moves.filter((_, i) => reply[i + 2] === BOUNDS) : [];
+      if (error || !reply || missed.length === 0) return done(error, moved);
+      settle(missed, serverTime(reply) / 1000, false, (error, more) => done(error, moved + more));
+    });
+  }
+
+  type ChangedAs = (error: StoreError | undefined, changed: number, reply?: number[]) => void;
+
+  function change(script: "settle" | "manage", command: Command, done: ChangedAs): void {
+    const fail = (error: StoreError) => done(error, 0);
+    whenReady(() => {
+      run[script](command, (error, reply) => {
+        if (error) return fail(classify(error));
+        const changes = (reply as number[]).slice(2);
+        done(
+          undefined,
+          changes.reduce((sum, one) => sum + Math.max(0, one), 0),
+          reply as number[],
+        );
+      });
+    }, fail);
+  }
+
+  return {
+    decide,
+    settle: (moves, done) => settle(moves, clock.now(), true, done),
+    forget: (keys, done) => change("manage", encodeForget(keys), done),
+    block: (key, ms, reason, done) => change("manage", encodeBlock(key, ms, reason), done),
+    close: () => client.close(),
+  };
 }
 
 function earliest(batch: readonly Check[]): number {
@@ -112,8 +158,6 @@ function failAll(done: readonly Done[], error: StoreError): void {
 function tooOld(info: unknown): StoreError | undefined {
   const version = /^redis_version:(\d+)\.(\S+)/m.exec(String(info));
   if (!version || Number(version[1]) >= 7) return undefined;
-  return new StoreError(
-    "server",
-    `the server is Redis ${version[1]}.${version[2]}; Redis 7.0 or Valkey 7.2 or newer is needed`,
-  );
+  const found = `the server is Redis ${version[1]}.${version[2]}`;
+  return new StoreError("server", `${found}; Redis 7.0 or Valkey 7.2 or newer is needed`);
 }

@@ -28,6 +28,11 @@ export class ServerClock {
     this.#best = undefined;
   }
 
+  /** The server's time, milliseconds since 1970; this machine's while nothing is known. */
+  now(): number {
+    return this.#best ? performance.now() + this.#best.offset : Date.now();
+  }
+
   /**
    * The latest server time, whole µs, at which a script may still run for its answer to be here by
    * `deadline` (`performance.now()`); `undefined` while nothing is known.

@@ -7,23 +7,54 @@ export interface Check {
   /** One per policy. */
   readonly keys: readonly string[];
   /** Units asked of each policy. 0 looks and takes nothing. */
-  readonly cost: number;
+  readonly costs: readonly number[];
   /** When whoever asked stops waiting: milliseconds of `performance.now()`. */
   readonly deadline: number;
+  /** Judge, and write nothing. */
+  readonly peek: boolean;
+  /** Keys under which the identities may be blocked. */
+  readonly blocks: readonly string[];
+  /** The id of the leases that concurrency policies take; `undefined` when there is none. */
+  readonly lease: string | undefined;
+  /** Under which key the grant is kept, and for how long (ms), to answer the same question again. */
+  readonly nonce: { readonly key: string; readonly keepMs: number } | undefined;
 }
 
 /** What a store answers to a check: the raw state, which the algorithms explain. */
 export interface Outcome {
-  /** Whether every policy let it pass and all were charged. */
+  /** Whether every enforced policy let it pass; then all were charged. */
   readonly granted: boolean;
-  /** The store's clock, µs. */
+  /** The store's clock, µs: of the decision, or of the one that is replayed. */
   readonly now: number;
   /** Integers of state, policy by policy. */
   readonly words: readonly number[];
+  /** Set when an identity is blocked: µs left, or `Infinity`. Then `words` mean nothing. */
+  readonly blockedUs: number | undefined;
+  /** Whether this is the answer to an earlier check with the same nonce. */
+  readonly replayed: boolean;
+}
+
+/** What comes after a decision, for one key. */
+export interface Move {
+  /**
+   * - `credit`: units of an earlier charge come back
+   * - `debit`: more is charged, room or not
+   * - `renew`: leases last from now on
+   */
+  readonly kind: "credit" | "debit" | "renew";
+  readonly policy: Policy;
+  readonly key: string;
+  readonly units: number;
+  /** Where the charge went, from its receipt. */
+  readonly mark: number;
+  readonly lease: string | undefined;
 }
 
 /** Called once per check, possibly at once. */
 export type Done = (error: StoreError | undefined, outcome: Outcome | undefined) => void;
+
+/** How many keys or units something changed. */
+export type Changed = (error: StoreError | undefined, changed: number) => void;
 
 /**
  * Keeps state and decides atomically: for each check, all of its policies are charged or none.
@@ -31,6 +62,12 @@ export type Done = (error: StoreError | undefined, outcome: Outcome | undefined)
  */
 export interface Store {
   decide(batch: readonly Check[], done: readonly Done[]): void;
+  /** Carries out what comes after decisions. Tells how many units were moved altogether. */
+  settle(moves: readonly Move[], done: Changed): void;
+  /** Forgets keys. */
+  forget(keys: readonly string[], done: Changed): void;
+  /** Blocks under a key, for `ms` or, when `Infinity`, until it is forgotten. */
+  block(key: string, ms: number, reason: string, done: Changed): void;
   /** Lets go of timers and of connections of its own. May be called twice. */
   close(): Promise<void>;
 }

@@ -1,0 +1,70 @@
+import { type Algorithm, clamp, goesInTime, toMs } from "./algorithm.ts";
+
+/** When each lease ends, µs, by its id: `<id>` or, for the i-th further unit, `<id>+<i>`. */
+export type ConcurrencyState = ReadonlyMap<string, number>;
+
+/**
+ * `a`: limit. `b`: length of a lease, µs.
+ * Told in lua/algorithms/concurrency.lua too.
+ */
+export const concurrencyAlgorithm: Algorithm<ConcurrencyState> = {
+  tag: "cc",
+  words: 2,
+
+  room(numbers, state, now, cost, n, lease) {
+    if (cost === 0 || (lease !== undefined && (state?.get(lease) ?? 0) > now)) return n;
+    return Math.floor((numbers.a - heldAt(state, now).length) / cost);
+  },
+
+  charge({ b }, state, now, units, lease) {
+    const leases = new Map(heldAt(state, now));
+    for (let i = 1; i <= units; i++) leases.set(member(lease, i), now + b);
+    return leases;
+  },
+
+  mend(numbers, state, now, left) {
+    if (latest(state, now) <= now + numbers.b && goesInTime(numbers, left)) return undefined;
+    return new Map([...state].map(([id, ends]) => [id, Math.min(ends, now + numbers.b)]));
+  },
+
+  keepFor: (_, state, now) => latest(state, now) - now,
+
+  report: (_, state, now) => [heldAt(state, now).length, latest(state, now)],
+
+  explain(numbers, words, index, now, cost, granted) {
+    const held = words[index]!;
+    const remaining = clamp(numbers.a - held, 0, numbers.a);
+    const fullMs = held > 0 ? toMs(words[index + 1]! - now) : 0;
+    if (granted || cost === 0 || held + cost <= numbers.a)
+      return { remaining, nextMs: null, fullMs, reason: "ok" };
+    return { remaining, nextMs: null, fullMs, reason: cost > numbers.a ? "never" : "concurrency" };
+  },
+
+  mark: () => 0,
+
+  credit(_, state, _now, units, _mark, lease) {
+    const leases = new Map(state);
+    for (let i = 1; i <= units; i++) leases.delete(member(lease, i));
+    return leases;
+  },
+
+  renew({ b }, state, now, units, lease) {
+    const leases = new Map(state);
+    let held = false;
+    for (let i = 1; i <= units; i++) {
+      const id = member(lease, i);
+      if ((leases.get(id) ?? 0) <= now) continue;
+      leases.set(id, now + b);
+      held = true;
+    }
+    return held ? leases : undefined;
+  },
+};
+
+const member = (lease: string | undefined, i: number): string => (i === 1 ? `${lease}` : `${lease}+${i}`);
+
+const heldAt = (state: ConcurrencyState | undefined, now: number): [string, number][] =>
+  state ? [...state].filter(([, ends]) => ends > now) : [];
+
+const latest = (state: ConcurrencyState | undefined, now: number): number =>
+  heldAt(state, now).reduce((last, [, ends]) => Math.max(last, ends), 0);

@@ -1,0 +1,229 @@
+import { type Policy, TAGS } from "./algorithms/policy.ts";
+import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
+import { type Config, type Settings, settingsOf, type Settlement } from "./config.ts";
+import type { Decision, Receipt } from "./decision.ts";
+import { ConfigError, StoreError } from "./errors.ts";
+import { explain, type Part } from "./explain.ts";
+import { withDeadline } from "./failure/deadline.ts";
+import { degradedDecision } from "./failure/fallback.ts";
+import { Health } from "./failure/health.ts";
+import { type Identity, identityText } from "./identity/identity.ts";
+import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
+import { leaseId, Leases } from "./leases.ts";
+import { Events } from "./observe/events.ts";
+import { memoryStore } from "./stores/memory.ts";
+import { redisStore } from "./stores/redis.ts";
+import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";
+import { direct } from "./tiers/tier.ts";
+
+/** A question whose parts are known to be sound. */
+export interface Question {
+  readonly parts: readonly Part[];
+  /** What the request costs where a policy has no cost of its own. */
+  readonly cost: number;
+  /** Milliseconds of `performance.now()`. The store gets a little time in any case. */
+  readonly deadline: number;
+  readonly peek?: boolean;
+  /** The same question with the same key is charged once. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** The limiter inside: by callback, which may run at once. */
+export interface Engine<R = any> {
+  readonly settings: Settings<R>;
+  readonly events: Events;
+  decide(question: Question, done: (decision: Decision) => void): void;
+  /**
+   * What comes after a decision: once, whoever asks how often. Leases are given back in any case.
+   * Tells how many units were moved.
+   */
+  settle(decision: Decision, outcome: Settlement, done: Changed): void;
+  reset(identity: Identity, names: readonly string[] | undefined, done: Changed): void;
+  /** For `ms`, or for ever when `Infinity`. */
+  block(identity: Identity, ms: number, reason: string, done: Changed): void;
+  unblock(identity: Identity, done: Changed): void;
+  /** Called whenever leases were given back: there may be room for who waits. */
+  onRelease(listener: () => void): void;
+  close(): Promise<void>;
+}
+
+/** What a receipt stands for, until it is settled. */
+interface Open {
+  readonly policies: readonly Policy[];
+  readonly ownCost: readonly boolean[];
+  /** The key under which the grant is kept, if it is. */
+  readonly nonce: string | undefined;
+}
+
+/** @throws ConfigError for the first setting that cannot work */
+export function createEngine<R>(config: Config<R>): Engine<R> {
+  const settings = settingsOf(config);
+  const events = new Events(settings.onEvent);
+  const health = new Health(events);
+  const store = storeOf(config);
+  const ours = config.store === undefined;
+  const timely = withDeadline(direct(store));
+  const leases = new Leases(store);
+  const open = new WeakMap<Receipt, Open>();
+  const releaseListeners: (() => void)[] = [];
+  // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
+  const leastMs = settings.timeoutMs / 4;
+
+  function checkOf({ parts, deadline, peek = false, idempotencyKey }: Question): Check {
+    const identities = parts.map(({ identity }) => identity);
+    const takesLease = !peek && parts.some(({ policy, cost }) => policy.algorithm.renew && cost > 0);
+    // Two requests in flight are two, whatever key they bring: a slot is never shared.
+    const replayable = idempotencyKey !== undefined && !takesLease;
+    const nonce = replayable && nonceKeyOf(settings.prefix, identities[0]!, binding(idempotencyKey, parts));
+    return {
+      policies: parts.map(({ policy }) => policy),
+      keys: parts.map(({ name, policy, identity }) =>
+        keyOf(settings.prefix, identity, name, policy.algorithm.tag),
+      ),
+      costs: parts.map(({ cost }) => cost),
+      deadline: Math.max(deadline, performance.now() + leastMs),
+      peek,
+      blocks: settings.blocking
+        ? [...new Set(identities.map((identity) => blockKeyOf(settings.prefix, identity)))]
+        : [],
+      lease: takesLease ? leaseId() : undefined,
+      nonce: nonce ? { key: nonce, keepMs: settings.idempotencyMs } : undefined,
+    };
+  }
+
+  function decide(question: Question, done: (decision: Decision) => void): void {
+    const { parts, cost } = question;
+    const check = checkOf(question);
+    const rule = settings.onFailure;
+    const decisionOf = (outcome: Outcome): Decision => {
+      const decision = explain(parts, cost, check, outcome);
+      if (decision.receipt) remember(decision.receipt, parts, check.nonce?.key);
+      return decision;
+    };
+    timely.decide(
+      check,
+      (error, outcome) => {
+        if (outcome) {
+          health.answered();
+          return done(decisionOf(outcome));
+        }
+        const { reason } = error ?? new StoreError("unknown", "the store gave no answer");
+        if (error) health.failed(error);
+        events.emit({ type: "degraded", rule, reason });
+        done(degradedDecision(rule, reason, cost));
+      },
+      // The rule has answered. What passed by it stays charged, what did not is given back, and a slot
+      // in flight that nobody knows of is free again.
+      (outcome) => settle(decisionOf(outcome), rule === "closed" ? "giveBack" : "keep", () => {}),
+    );
+  }
+
+  function remember(receipt: Receipt, parts: readonly Part[], nonce: string | undefined): void {
+    const charged = receipt.charges.map(({ policy }) => parts.find(({ name }) => name === policy)!);
+    const policies = charged.map(({ policy }) => policy);
+    open.set(receipt, { policies, ownCost: charged.map(({ ownCost }) => ownCost), nonce });
+    if (receipt.lease === undefined) return;
+    const leased = receipt.charges.flatMap((charge, i) =>
+      policies[i]!.algorithm.renew ? [{ charge, policy: policies[i]! }] : [],
+    );
+    if (leased.length > 0) leases.hold(receipt.lease, leased);
+  }
+
+  function settle({ receipt }: Decision, outcome: Settlement, done: Changed): void {
+    const known = receipt && open.get(receipt);
+    if (!known) return done(undefined, 0);
+    open.delete(receipt);
+    const moves = receipt.charges.flatMap((charge, i): Move[] => {
+      const { key, units, mark, policy: name } = charge;
+      const policy = known.policies[i]!;
+      const move = { policy, key, mark, lease: receipt.lease };
+      if (policy.algorithm.renew) return [{ ...move, kind: "credit", units }];
+      const less = units - actualOf(outcome, name, units, known.ownCost[i]!);
+      if (less === 0) return [];
+      return [{ ...move, kind: less > 0 ? "credit" : "debit", units: Math.abs(less) }];
+    });
+    if (receipt.lease !== undefined) leases.drop(receipt.lease);
+    if (moves.length === 0) return done(undefined, 0);
+    // What was given back whole may not be had again for nothing: the next try is charged.
+    if (known.nonce !== undefined && outcome === "giveBack") store.forget([known.nonce], () => {});
+    store.settle(moves, (error, changed) => {
+      if (error) health.failed(error);
+      if (receipt.lease !== undefined) for (const listener of releaseListeners) listener();
+      done(error, changed);
+    });
+  }
+
+  function audit(
+    action: "reset" | "block" | "unblock",
+    identity: Identity,
+    reason: string,
+    done: Changed,
+  ): Changed {
+    return (error, changed) => {
+      if (!error) events.emit({ type: "audit", action, identity: identityText(identity), reason });
+      done(error, changed);
+    };
+  }
+
+  return {
+    settings,
+    events,
+    decide,
+    settle,
+    reset(identity, names, done) {
+      const chosen = settings.policies.filter(({ name }) => names?.includes(name) ?? true);
+      const keys = chosen.flatMap(({ name, policy, choose, by }) => {
+        // A policy that counts all together is forgotten when it is asked for by name.
+        const who = (names && by?.constant) ?? identity;
+        return (choose ? TAGS : [policy.algorithm.tag]).map((tag) => keyOf(settings.prefix, who, name, tag));
+      });
+      store.forget(keys, audit("reset", identity, chosen.map(({ name }) => name).join(", "), done));
+    },
+    block(identity, ms, reason, done) {
+      store.block(blockKeyOf(settings.prefix, identity), ms, reason, audit("block", identity, reason, done));
+    },
+    unblock(identity, done) {
+      store.forget([blockKeyOf(settings.prefix, identity)], audit("unblock", identity, "", done));
+    },
+    onRelease: (listener) => void releaseListeners.push(listener),
+    async close() {
+      leases.stop();
+      if (ours) await store.close();
+    },
+  };
+}
+
+/** What a request turned out to cost a policy. */
+function actualOf(outcome: Settlement, name: string, units: number, ownCost: boolean): number {
+  if (outcome === "keep") return units;
+  if (outcome === "giveBack") return 0;
+  if (typeof outcome === "number") return ownCost ? units : outcome;
+  return outcome[name] ?? units;
+}
+
+/** An idempotency key together with everything that the question is made of. */
+function binding(key: string, parts: readonly Part[]): string {
+  const asked = parts.map(({ name, policy: { algorithm, mode, numbers, calendar }, identity, cost }) => [
+    name,
+    algorithm.tag,
+    mode,
+    numbers.a,
+    numbers.b,
+    numbers.c,
+    calendar,
+    identityText(identity),
+    cost,
+  ]);
+  return digest(JSON.stringify([key, asked]));
+}
+
+function storeOf({ redis, store }: Config): Store {
+  if (store !== undefined) {
+    if (typeof store?.decide === "function") return store;
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
+  }
+  if (redis === undefined) return memoryStore();
+  if (typeof redis === "string" || isIoredis(redis)) return redisStore(ioredisClient(redis));
+  const advice = "give a URL such as redis://localhost:6379, or an ioredis client";
+  throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redis", redis, advice);
+}

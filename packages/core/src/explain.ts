@@ -1,0 +1,91 @@
+import type { Algorithm } from "./algorithms/algorithm.ts";
+import type { Policy } from "./algorithms/policy.ts";
+import type { Charge, Decision, Receipt, Verdict } from "./decision.ts";
+import type { Identity } from "./identity/identity.ts";
+import type { Check, Outcome } from "./stores/store.ts";
+
+/** One policy as it stands for one request. */
+export interface Part {
+  readonly name: string;
+  readonly policy: Policy;
+  readonly identity: Identity;
+  readonly cost: number;
+  /** Whether that is the policy's own cost, whatever the request's is. */
+  readonly ownCost: boolean;
+}
+
+/** The decision that raw state means. `cost`: what the request asked where a policy has no cost of its own. */
+export function explain(parts: readonly Part[], cost: number, check: Check, outcome: Outcome): Decision {
+  if (outcome.blockedUs !== undefined) return blockedDecision(parts, cost, outcome.blockedUs);
+  const { granted, now, words } = outcome;
+  const verdicts: Verdict[] = [];
+  const charges: Charge[] = [];
+  let at = 0;
+  for (const [i, { name, policy, cost }] of parts.entries()) {
+    const { numbers, limit, mode } = policy;
+    const algorithm: Algorithm<unknown> = policy.algorithm;
+    const shadow = mode === "shadow";
+    const charged = granted && (!shadow || words[at + algorithm.words] === 1);
+    const { remaining, nextMs, fullMs, reason } = algorithm.explain(numbers, words, at, now, cost, charged);
+    verdicts.push({
+      policy: name,
+      allowed: reason === "ok",
+      limit,
+      remaining,
+      nextMs,
+      fullMs,
+      reason,
+      shadow,
+    });
+    if (charged && cost > 0) {
+      const mark = algorithm.mark(numbers, words, at, now, cost);
+      charges.push({ policy: name, key: check.keys[i]!, units: cost, mark });
+    }
+    at += algorithm.words + (shadow ? 1 : 0);
+  }
+  const owed = charges.length > 0 && !check.peek && !outcome.replayed;
+  const receipt: Receipt | undefined = owed ? { at: now, charges, lease: check.lease } : undefined;
+  return {
+    allowed: granted,
+    cost,
+    verdicts,
+    retryAfterMs: granted ? 0 : longestWait(verdicts),
+    degraded: undefined,
+    blocked: false,
+    replayed: outcome.replayed,
+    receipt,
+  };
+}
+
+/** The longest wait of the policies that refused; `null` when one of them knows none. */
+function longestWait(verdicts: readonly Verdict[]): number | null {
+  let longest: number | null = 0;
+  for (const { allowed, shadow, nextMs } of verdicts) {
+    if (allowed || shadow || longest === null) continue;
+    longest = nextMs === null ? null : Math.max(longest, nextMs);
+  }
+  return longest;
+}
+
+function blockedDecision(parts: readonly Part[], cost: number, blockedUs: number): Decision {
+  const nextMs = blockedUs === Infinity ? null : Math.ceil(blockedUs / 1000);
+  return {
+    allowed: false,
+    cost,
+    verdicts: parts.map(({ name, policy: { limit, mode } }) => ({
+      policy: name,
+      allowed: false,
+      limit,
+      remaining: 0,
+      nextMs,
+      fullMs: nextMs ?? 0,
+      reason: "blocked",
+      shadow: mode === "shadow",
+    })),
+    retryAfterMs: nextMs,
+    degraded: undefined,
+    blocked: true,
+    replayed: false,
+    receipt: undefined,
+  };
+}
