@@ -59,6 +59,7 @@ export const server = {
     const over = (/** @type {string} */ one, /** @type {string} */ other) =>
       cost(result, one) / cost(result, other);
     return [
+      { what: "gcra ÷ INCR", measured: over("gcra", "incr"), must: 13, goal: 10 },
       { what: "fixedWindow ÷ INCR", measured: over("fixedWindow", "incr"), must: 13, goal: 10 },
       { what: "slidingWindow ÷ INCR", measured: over("slidingWindow", "incr"), must: 13, goal: 10 },
       { what: "tokenBucket ÷ classic", measured: over("tokenBucket", "classic"), must: 1.25 },

@@ -1,6 +1,8 @@
 /** Our own store, one way of asking after the other. */
 import {
+  concurrency,
   fixedWindow,
+  gcra,
   ioredisClient,
   redisStore,
   slidingLog,
@@ -20,6 +22,9 @@ export const PLENTY = {
   slidingWindow: slidingWindow({ limit: 1_000_000, window: "10m" }),
   fixedWindow: fixedWindow({ limit: 1_000_000, window: "10m" }),
   slidingLog: slidingLog({ limit: 1000, window: "10m" }),
+  gcra: gcra({ limit: 4320, window: "1d", burst: 1000 }),
+  clockWindow: fixedWindow({ limit: 1_000_000, window: "1d", align: "clock" }),
+  concurrency: concurrency({ limit: 1000, leaseMs: 600_000 }),
 };
 
 /** Used up by `SPEND` decisions, and not back before the end of the day. */
@@ -28,6 +33,8 @@ const SCARCE = {
   slidingWindow: slidingWindow({ limit: 2, window: "1d" }),
   fixedWindow: fixedWindow({ limit: 2, window: "1d" }),
   slidingLog: slidingLog({ limit: 2, window: "1d" }),
+  gcra: gcra({ limit: 2, window: "1d" }),
+  clockWindow: fixedWindow({ limit: 2, window: "365d", align: "clock" }),
 };
 const SPEND = 2;
 
@@ -77,7 +84,7 @@ export function tidegate(script, suffix = "") {
   /** @param {((step: number) => Check[])[]} batches the batches of one step, sent one after the other */
   function session(...batches) {
     return async (/** @type {string} */ url) => {
-      const store = redisStore(ioredisClient(url), script ? { script } : {});
+      const store = redisStore(ioredisClient(url), script ? { scripts: { decide: script } } : {});
       // Teaches the store the server's clock, without which it sends no deadline.
       await ask(store, [check([PLENTY.fixedWindow], -1)]);
       return {
@@ -90,6 +97,8 @@ export function tidegate(script, suffix = "") {
 
 const THREE_SCARCE = [SCARCE.tokenBucket, SCARCE.slidingWindow, SCARCE.fixedWindow];
 
+let leases = 0;
+
 /**
  * @param {Policy[]} policies
  * @param {number} i which identity
@@ -97,7 +106,10 @@ const THREE_SCARCE = [SCARCE.tokenBucket, SCARCE.slidingWindow, SCARCE.fixedWind
  */
 export function check(policies, i) {
   const keys = policies.map((policy) => `rl:{${identityOf(i)}}:api:${policy.algorithm.tag}`);
-  return { policies, keys, cost: 1, deadline: performance.now() + A_DAY_MS };
+  const costs = policies.map(() => 1);
+  const deadline = performance.now() + A_DAY_MS;
+  const lease = policies.some(({ algorithm }) => "renew" in algorithm) ? `lease-${++leases}` : undefined;
+  return { policies, keys, costs, deadline, peek: false, blocks: [], lease, nonce: undefined };
 }
 
 /**
