@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { connect } from "node:net";
 import { apiKey, ip, memoryStore, rateLimit, slidingWindow, tokenBucket } from "@tidegate/express";
 import express from "express";
@@ -35,7 +36,7 @@ describe("README.md", () => {
   });
 
   it("lists every option of the configuration", () => {
-    const source = read("packages/core/src/config.ts");
+    const source = read("packages/core/src/settings.ts");
     const [, known] = /^const KNOWN = \[([^\]]*)\]/m.exec(source)!;
     const options = known!.match(/\w+/g)!;
     const listed = tablesOf(sectionOf(readme, "Options"))[0]!.flatMap(({ option }) => option!.match(/\w+/g)!);
@@ -43,7 +44,9 @@ describe("README.md", () => {
   });
 
   it("lists every option that all policies take", () => {
-    const [, known] = /^const COMMON = \[([^\]]*)\]/m.exec(read("packages/core/src/algorithms/policy.ts"))!;
+    const [, known] = /^export const COMMON = \[([^\]]*)\]/m.exec(
+      read("packages/core/src/algorithms/policy.ts"),
+    )!;
     const listed = tablesOf(sectionOf(readme, "Algorithms"))[1]!.map(({ option }) => option!);
     expect(listed.toSorted()).toEqual(known!.match(/\w+/g)!.toSorted());
   });
@@ -59,7 +62,11 @@ describe("README.md", () => {
   });
 
   it("lists every algorithm", () => {
-    const source = read("packages/core/src/algorithms/policy.ts");
+    const folder = "packages/core/src/algorithms";
+    const source = readdirSync(new URL(`../../${folder}`, import.meta.url))
+      .filter((file) => file.endsWith(".ts"))
+      .map((file) => read(`${folder}/${file}`))
+      .join("\n");
     const makers = [...source.matchAll(/^export function (\w+)<R = any>\(options/gm)].map(
       ([, name]) => name!,
     );

@@ -1,6 +1,7 @@
-import { type Policy, TAGS } from "./algorithms/policy.ts";
+import { TAGS } from "./algorithms/index.ts";
+import type { Policy } from "./algorithms/policy.ts";
 import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
-import { type Config, type Settings, settingsOf, type Settlement } from "./config.ts";
+import type { Config, Settings, Settlement } from "./config.ts";
 import type { Decision, Receipt } from "./decision.ts";
 import { ConfigError, StoreError } from "./errors.ts";
 import { explain, type Part } from "./explain.ts";
@@ -11,6 +12,7 @@ import { type Identity, identityText } from "./identity/identity.ts";
 import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
 import { leaseId, Leases } from "./leases.ts";
 import { Events } from "./observe/events.ts";
+import { settingsOf } from "./settings.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { redisStore } from "./stores/redis.ts";
 import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";

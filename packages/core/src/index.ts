@@ -1,21 +1,10 @@
-export {
-  concurrency,
-  type ConcurrencyOptions,
-  type Cost,
-  fixedWindow,
-  type FixedWindowOptions,
-  gcra,
-  type GcraOptions,
-  type Mode,
-  type Policy,
-  type PolicyOptions,
-  slidingLog,
-  slidingWindow,
-  tokenBucket,
-  type TokenBucketOptions,
-  type Unit,
-  type WindowOptions,
-} from "./algorithms/policy.ts";
+export { concurrency, type ConcurrencyOptions } from "./algorithms/concurrency.ts";
+export { fixedWindow, type FixedWindowOptions } from "./algorithms/fixed-window.ts";
+export { gcra, type GcraOptions } from "./algorithms/gcra.ts";
+export type { Cost, Mode, Policy, PolicyOptions, Unit, WindowOptions } from "./algorithms/policy.ts";
+export { slidingLog } from "./algorithms/sliding-log.ts";
+export { slidingWindow } from "./algorithms/sliding-window.ts";
+export { tokenBucket, type TokenBucketOptions } from "./algorithms/token-bucket.ts";
 export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.ts";
 export { ioredisClient } from "./clients/ioredis.ts";
 export type { CalendarUnit } from "./algorithms/calendar.ts";

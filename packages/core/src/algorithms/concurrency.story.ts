@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { concurrency } from "./policy.ts";
+import { concurrency } from "./concurrency.ts";
 
 export const stories: Record<string, Story> = {
   "two in flight, leases of a second, nobody gives back": {

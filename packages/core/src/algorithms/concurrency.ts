@@ -1,4 +1,37 @@
+import { duration, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, toMs } from "./algorithm.ts";
+import { COMMON, LATER, type Policy, policy, type PolicyOptions } from "./policy.ts";
+
+export interface ConcurrencyOptions<R = any> extends PolicyOptions<R> {
+  /** How many may be in flight. Whole, 0 to 100,000. */
+  limit: number;
+  /**
+   * How long a slot is kept for a process that says nothing any more, milliseconds: 30,000 by
+   * default. While the process lives, its slots are renewed.
+   */
+  leaseMs?: number;
+}
+
+const MOST_IN_FLIGHT = 100_000;
+
+/**
+ * How many requests are in flight. A slot is taken when a request is let in, and given back after
+ * its response.
+ *
+ * @throws ConfigError for an unusable number
+ */
+export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
+  onlyKnown("concurrency", options, ["limit", "leaseMs", ...COMMON], LATER);
+  const limit = wholeNumber("concurrency.limit", options.limit, 0, MOST_IN_FLIGHT);
+  const lease = duration("concurrency.leaseMs", options.leaseMs ?? 30_000, 100);
+  const numbers = { a: limit, b: lease * 1000, c: 0, lifetime: lease * 1000 };
+  const unit = options.unit ?? "concurrent-requests";
+  return policy(
+    "concurrency",
+    { ...options, unit },
+    { algorithm: concurrencyAlgorithm, numbers, limit, windowMs: undefined },
+  );
+}
 
 /** When each lease ends, µs, by its id: `<id>` or, for the i-th further unit, `<id>+<i>`. */
 export type ConcurrencyState = ReadonlyMap<string, number>;

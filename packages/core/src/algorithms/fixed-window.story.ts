@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { fixedWindow } from "./policy.ts";
+import { fixedWindow } from "./fixed-window.ts";
 
 export const stories: Record<string, Story> = {
   "five a second, from the first": {

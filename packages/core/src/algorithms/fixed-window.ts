@@ -1,4 +1,86 @@
+import { ConfigError } from "../errors.ts";
+import { type Duration, duration, oneOf, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, type Numbers, toMs } from "./algorithm.ts";
+import { type Bounds, calendar, type CalendarUnit } from "./calendar.ts";
+import { COMMON, LATER, MOST_IN_FIELD, type Policy, policy, type PolicyOptions } from "./policy.ts";
+
+export interface FixedWindowOptions<R = any> extends PolicyOptions<R> {
+  /** Units per window. Whole, 0 or more. */
+  limit: number;
+  /** The window: a span, or `"day"`, `"week"` (from Monday) or `"month"` of the calendar. */
+  window: Duration;
+  /**
+   * When a window of a span begins: `"first"` (the default) with its first request, `"clock"` at
+   * whole multiples of it since 1970, in UTC.
+   */
+  align?: "first" | "clock";
+  /** The IANA time zone of a calendar window. `"UTC"` by default. */
+  timeZone?: string;
+}
+
+/** A month, and an hour for a change of the clock, µs. */
+const LONGEST_CALENDAR_US = (31 * 24 + 1) * 3_600_000_000;
+
+/**
+ * Units per window, counted from the window's first request, by the clock, or by the calendar. Up
+ * to twice the limit may pass around a window's end.
+ *
+ * @throws ConfigError for an unusable number, an unknown time zone, or an alignment of a calendar window
+ */
+export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
+  onlyKnown("fixedWindow", options, ["limit", "window", "align", "timeZone", ...COMMON], LATER);
+  const limit = wholeNumber("fixedWindow.limit", options.limit, 0, MOST_IN_FIELD);
+  const { window, align = "first", timeZone } = options;
+  oneOf("fixedWindow.align", align, ["first", "clock"]);
+  if (window === "day" || window === "week" || window === "month") {
+    if (options.align !== undefined) {
+      const advice = "leave it out: a calendar window has its own beginning";
+      throw new ConfigError("TIDEGATE_OPTION_INVALID", "fixedWindow.align", align, advice);
+    }
+    return calendarWindow(options, limit, window, timeZone ?? "UTC");
+  }
+  if (timeZone !== undefined) {
+    const advice = `leave it out, or give the window "day", "week" or "month"`;
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "fixedWindow.timeZone", timeZone, advice);
+  }
+  const windowMs = duration("fixedWindow.window", window);
+  const numbers = { a: limit, b: windowMs * 1000, c: align === "clock" ? -1 : 0, lifetime: windowMs * 1000 };
+  return policy("fixedWindow", options, {
+    algorithm: fixedWindowAlgorithm,
+    numbers,
+    limit,
+    windowMs,
+    rolling: false,
+  });
+}
+
+function calendarWindow(options: PolicyOptions, limit: number, unit: CalendarUnit, timeZone: string): Policy {
+  const numbersOf = ({ start, end }: Bounds): Numbers => ({
+    a: limit,
+    b: start * 1000,
+    c: end * 1000,
+    lifetime: LONGEST_CALENDAR_US,
+  });
+  const boundsAt = calendar(unit, knownZone(timeZone));
+  return policy("fixedWindow", options, {
+    algorithm: fixedWindowAlgorithm,
+    numbers: numbersOf({ start: 0, end: 1 }),
+    numbersAt: (ms) => numbersOf(boundsAt(ms)),
+    calendar: `${unit} ${timeZone}`,
+    limit,
+    windowMs: { day: 1, week: 7, month: 31 }[unit] * 86_400_000,
+    rolling: false,
+  });
+}
+
+function knownZone(timeZone: string): string {
+  try {
+    return new Intl.DateTimeFormat("en-US", { timeZone }).resolvedOptions().timeZone;
+  } catch {
+    const advice = `give an IANA time zone such as "Europe/Berlin"`;
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "fixedWindow.timeZone", timeZone, advice);
+  }
+}
 
 /** The count, and when its window ends, µs. */
 export interface FixedWindowState {

@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { gcra } from "./policy.ts";
+import { gcra } from "./gcra.ts";
 
 export const stories: Record<string, Story> = {
   "three a second": {

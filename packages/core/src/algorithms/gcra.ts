@@ -1,4 +1,44 @@
+import { ConfigError } from "../errors.ts";
+import { wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, type Numbers, waitMs } from "./algorithm.ts";
+import {
+  MOST_IN_FIELD,
+  MOST_TOKENS,
+  notTooSlow,
+  type Policy,
+  policy,
+  windowed,
+  type WindowOptions,
+} from "./policy.ts";
+
+export interface GcraOptions<R = any> extends WindowOptions<R> {
+  /** Units that may come at once. `limit` by default. */
+  burst?: number;
+}
+
+/** Above, the rounding of an interval to quarters of a µs would be more than 1 %. */
+const MOST_GCRA_PER_SECOND = 40_000;
+
+/**
+ * `limit` units per window, evenly, and up to `burst` at once: a token bucket that keeps one
+ * integer.
+ *
+ * @throws ConfigError for an unusable number
+ */
+export function gcra<R = any>(options: GcraOptions<R>): Policy {
+  const { limit, window } = windowed("gcra", options, MOST_IN_FIELD, "", ["burst"]);
+  if ((limit / window) * 1000 > MOST_GCRA_PER_SECOND) {
+    const advice = `give at most ${MOST_GCRA_PER_SECOND} a second; use tokenBucket for more`;
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "gcra.limit", limit, advice);
+  }
+  const burst = limit === 0 ? 0 : wholeNumber("gcra.burst", options.burst ?? limit, 0, MOST_TOKENS);
+  const interval = Math.ceil((window * 4000) / Math.max(1, limit));
+  const windowMs = (burst * interval) / 4000;
+  // A bucket may be in debt by as much as it holds: then it takes twice as long.
+  notTooSlow("gcra.burst", burst, windowMs * 2);
+  const numbers = { a: burst, b: interval, c: 0, lifetime: Math.ceil((2 * burst * interval) / 4) };
+  return policy("gcra", options, { algorithm: gcraAlgorithm, numbers, limit: burst, windowMs });
+}
 
 /** The moment at which the bucket will be whole again (TAT), quarters of a µs. */
 export interface GcraState {

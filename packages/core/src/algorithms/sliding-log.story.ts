@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { slidingLog } from "./policy.ts";
+import { slidingLog } from "./sliding-log.ts";
 
 export const stories: Record<string, Story> = {
   "three in ten seconds": {

@@ -1,4 +1,19 @@
 import { type Algorithm, clamp, goesInTime, type Numbers, toMs } from "./algorithm.ts";
+import { type Policy, policy, windowed, type WindowOptions } from "./policy.ts";
+
+const MOST_IN_LOG = 1000;
+
+/**
+ * Units per sliding window, exactly: no window of this length holds more than the limit. Keeps one
+ * entry for each unit, so the limit is at most 1,000.
+ *
+ * @throws ConfigError for an unusable number
+ */
+export function slidingLog<R = any>(options: WindowOptions<R>): Policy {
+  const { limit, window } = windowed("slidingLog", options, MOST_IN_LOG, "; use slidingWindow for more");
+  const numbers = { a: limit, b: window * 1000, c: 0, lifetime: window * 1000 + 2 * limit };
+  return policy("slidingLog", options, { algorithm: slidingLogAlgorithm, numbers, limit, windowMs: window });
+}
 
 /** A stamp for each unit, µs, ascending. */
 export type SlidingLogState = readonly number[];

@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { slidingWindow } from "./policy.ts";
+import { slidingWindow } from "./sliding-window.ts";
 
 export const stories: Record<string, Story> = {
   "five a second": {

@@ -1,4 +1,24 @@
 import { type Algorithm, clamp, goesInTime, type Numbers, toMs, waitMs } from "./algorithm.ts";
+import { type Policy, policy, windowed, type WindowOptions } from "./policy.ts";
+
+const MOST_IN_WINDOW = 2 ** 32 - 1;
+
+/**
+ * Units per sliding window, from two counters: the last window's count is taken to have come evenly.
+ * Small state, smooth; what it may let pass above the limit, docs/samples.md shows.
+ *
+ * @throws ConfigError for an unusable number
+ */
+export function slidingWindow<R = any>(options: WindowOptions<R>): Policy {
+  const { limit, window } = windowed("slidingWindow", options, MOST_IN_WINDOW, "; use tokenBucket for more");
+  const numbers = { a: limit, b: window * 1000, c: 0, lifetime: window * 2000 };
+  return policy("slidingWindow", options, {
+    algorithm: slidingWindowAlgorithm,
+    numbers,
+    limit,
+    windowMs: window,
+  });
+}
 
 /** The number of a window, the count in it and in the one before. */
 export interface SlidingWindowState {

@@ -1,5 +1,5 @@
 import type { Story } from "../../../../test/harness/story.ts";
-import { tokenBucket } from "./policy.ts";
+import { tokenBucket } from "./token-bucket.ts";
 
 export const stories: Record<string, Story> = {
   "five tokens, two a second": {

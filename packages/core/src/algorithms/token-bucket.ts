@@ -1,4 +1,40 @@
+import { onlyKnown, positiveNumber, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, type Numbers, waitMs } from "./algorithm.ts";
+import { COMMON, LATER, MOST_TOKENS, notTooSlow, type Policy, policy, type PolicyOptions } from "./policy.ts";
+
+export interface TokenBucketOptions<R = any> extends PolicyOptions<R> {
+  /** Tokens the bucket holds: the largest burst. Whole, 0 to 9,007,199,254. */
+  capacity: number;
+  /** Tokens that flow in per second. Above 0; from empty to full takes at most ten years. */
+  refillPerSecond: number;
+}
+
+/**
+ * A bucket of tokens, refilled evenly: bursts up to `capacity`, `refillPerSecond` in the long run.
+ *
+ * @throws ConfigError for an unusable number
+ */
+export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
+  onlyKnown("tokenBucket", options, ["capacity", "refillPerSecond", ...COMMON], LATER);
+  const capacity = wholeNumber(
+    "tokenBucket.capacity",
+    options.capacity,
+    0,
+    MOST_TOKENS,
+    "; count larger ones in larger units",
+  );
+  const rate = positiveNumber("tokenBucket.refillPerSecond", options.refillPerSecond);
+  const windowMs = (capacity / rate) * 1000;
+  notTooSlow("tokenBucket.refillPerSecond", rate, windowMs);
+  // A bucket may be in debt by as much as it holds: then it takes twice as long.
+  const numbers = { a: capacity, b: rate, c: 0, lifetime: Math.ceil(windowMs * 2000) };
+  return policy("tokenBucket", options, {
+    algorithm: tokenBucketAlgorithm,
+    numbers,
+    limit: capacity,
+    windowMs,
+  });
+}
 
 /** So many millionths of a token were there at `ts`, µs. */
 export interface TokenBucketState {

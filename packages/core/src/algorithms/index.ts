@@ -1,0 +1,17 @@
+/** Every algorithm: one line here, beside its own file, its Lua and its story. */
+import { concurrencyAlgorithm } from "./concurrency.ts";
+import { fixedWindowAlgorithm } from "./fixed-window.ts";
+import { gcraAlgorithm } from "./gcra.ts";
+import { slidingLogAlgorithm } from "./sliding-log.ts";
+import { slidingWindowAlgorithm } from "./sliding-window.ts";
+import { tokenBucketAlgorithm } from "./token-bucket.ts";
+
+/** Under which of these tags a policy chosen per request was counted, nobody remembers. */
+export const TAGS: readonly string[] = [
+  tokenBucketAlgorithm,
+  gcraAlgorithm,
+  slidingWindowAlgorithm,
+  slidingLogAlgorithm,
+  fixedWindowAlgorithm,
+  concurrencyAlgorithm,
+].map(({ tag }) => tag);
