@@ -16,7 +16,7 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { eventually } from "../harness/eventually.ts";
 import { freshPrefix } from "../harness/pair.ts";
-import { type RedisServer, startRedis } from "../harness/redis.ts";
+import { type RedisServer, startCluster, startRedis } from "../harness/redis.ts";
 import { calmZone, names, policyOf, rates } from "./algorithms.ts";
 import { checkOf, decideAll } from "./asking.ts";
 
@@ -84,11 +84,7 @@ describe("the scripts on a server", () => {
 describe("a Cluster of one node", () => {
   let server: RedisServer;
   beforeAll(async () => {
-    server = await startRedis({ args: ["--cluster-enabled", "yes"] });
-    await server.client.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
-    await eventually("the Cluster is whole", async () =>
-      /cluster_state:ok/.test(String(await server.client.call("CLUSTER", "INFO"))),
-    );
+    server = await startCluster();
   });
   afterAll(() => server.stop());
 

@@ -39,6 +39,18 @@ export async function startRedis({ port, args = [] }: StartOptions = {}): Promis
   }
 }
 
+/** A Cluster of one server that owns every slot: it refuses a key of another slot even on itself. */
+export async function startCluster(): Promise<RedisServer> {
+  const server = await startRedis({ args: ["--cluster-enabled", "yes"] });
+  await server.client.call("CLUSTER", "ADDSLOTSRANGE", 0, 16383);
+  const isUp = async () => /cluster_state:ok/.test(String(await server.client.call("CLUSTER", "INFO")));
+  for (let tries = 0; !(await isUp()); tries++) {
+    if (tries > 500) throw new Error("the Cluster of one server does not come up");
+    await sleep(10);
+  }
+  return server;
+}
+
 async function start(port: number, args: readonly string[]): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), "tidegate-redis-"));
   const fixed = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir];

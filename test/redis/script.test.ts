@@ -2,13 +2,24 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { compose } from "../../lua/compose.js";
 import { eventually } from "../harness/eventually.ts";
 import { freshPrefix } from "../harness/pair.ts";
-import { type RedisServer, startRedis } from "../harness/redis.ts";
+import { type RedisServer, startCluster, startRedis } from "../harness/redis.ts";
 
 let server: RedisServer;
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+
+const servers = [
+  ["one server", startRedis],
+  ["a Cluster of one server", startCluster],
+] as const;
+
+/** On each kind of server: a single one lets a script touch any key, a Cluster's node does not. */
+const onEach = (what: string, tests: () => void): void =>
+  describe.each(servers)(`on %s, ${what}`, (_, start) => {
+    beforeAll(async () => {
+      server = await start();
+    });
+    afterAll(() => server.stop());
+    tests();
+  });
 
 const script = compose("decide");
 
@@ -24,7 +35,7 @@ const freshKey = () => `${freshPrefix()}:{id:x}:p:tb`;
 /** Status of a script's reply to one check. */
 const status = async (keys: string[], ...args: Arg[]) => (await run(keys, ...args))[2];
 
-describe("the contract of decide.lua", () => {
+onEach("the contract of decide.lua", () => {
   it("answers its version, the server's time, and each check's status and state", async () => {
     const [version, now, granted, micro, ts, ...rest] = await run(
       [freshKey()],
@@ -101,7 +112,7 @@ describe("the contract of decide.lua", () => {
   });
 });
 
-describe("a key that somebody else wrote", () => {
+onEach("a key that somebody else wrote", () => {
   it("in the middle of a batch of 64 hurts one check only", async () => {
     const keys = Array.from({ length: 64 }, freshKey);
     await server.client.sadd(keys[31]!, "not", "ours");
@@ -157,6 +168,7 @@ describe("a key that somebody else wrote", () => {
 describe("a refusal", () => {
   let replica: RedisServer;
   beforeAll(async () => {
+    server = await startRedis();
     // Without a replica nothing is counted as replicated; its heartbeats would count too.
     await server.client.config("SET", "repl-ping-replica-period", 3600);
     await server.client.config("SET", "repl-diskless-sync-delay", 0);
@@ -165,7 +177,10 @@ describe("a refusal", () => {
       /master_link_status:up/.test(await replica.client.info("replication")),
     );
   });
-  afterAll(() => replica.stop());
+  afterAll(async () => {
+    await replica.stop();
+    await server.stop();
+  });
 
   const offset = async () => /master_repl_offset:(\d+)/.exec(await server.client.info("replication"))?.[1];
 
@@ -191,7 +206,7 @@ describe("a refusal", () => {
   });
 });
 
-describe("stored numbers", () => {
+onEach("stored numbers", () => {
   it("P44 T1 read back as they were written, in plain digits", async () => {
     const key = freshKey();
     await server.client.hset(key, { tokens: "1.333", ts: String(Date.now() * 1000 + 3_600_000_000) });
