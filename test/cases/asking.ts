@@ -65,8 +65,19 @@ export interface Asked {
 /** What the guard rules of a request from `address`, with no framework around it. */
 export const ruling = (guard: Guard, request: Asked = {}, address = "203.0.113.7"): Promise<Ruling> =>
   new Promise((resolve) => {
-    const header = (name: string) => request.headers?.[name];
-    guard.rule({ request, address, peer: address, header }, resolve);
+    const asked = {
+      request,
+      raw: {},
+      method: request.method ?? "GET",
+      url: "/",
+      peer: address,
+      address,
+      trust: { whom: "nobody" },
+      state: request,
+      route: undefined,
+      header: (name: string) => request.headers?.[name],
+    } as const;
+    guard.rule(asked, resolve);
   });
 
 /** Units used of each policy, by a look that charges nothing. */

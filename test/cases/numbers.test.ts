@@ -172,12 +172,11 @@ describe("P32 a limit of 0", () => {
       const w = name === "tokenBucket" || name === "gcra" ? 1 : 60; // A bucket that holds nothing is full at once.
       expect(refused).toMatchObject({
         kind: "refuse",
-        status: 429,
+        refusal: { status: 429, retryAfterSeconds: undefined },
         headers: [
           ["RateLimit-Policy", `"none";q=0;w=${w}`],
           ["RateLimit", '"none";r=0'],
           ["Cache-Control", "no-store"],
-          ["Content-Type", "application/problem+json"],
         ],
       });
     },

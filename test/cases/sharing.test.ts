@@ -112,7 +112,7 @@ describe("P30 many operations in one request", () => {
       const guard = guardFor(policy);
       expect(await ruling(guard, batch(5))).toMatchObject({
         kind: "refuse",
-        status: 429,
+        refusal: { status: 429 },
         decision: { retryAfterMs: null, verdicts: [{ remaining: 3, reason: "never" }] },
       });
       expect(await redis.keys()).toEqual([]);

@@ -197,7 +197,7 @@ describe("a configuration is checked whole", () => {
       "onFailure",
       { local: {} },
     ],
-    ["routes", { limit: 1, window: 1, routes: {} }, "TIDEGATE_OPTION_NOT_YET", "routes", {}],
+    ["instances", { limit: 1, window: 1, instances: 2 }, "TIDEGATE_OPTION_NOT_YET", "instances", 2],
     ["a settle that is none", { limit: 1, window: 1, settle: 1 }, "TIDEGATE_OPTION_INVALID", "settle", 1],
     ["a listener that is none", { limit: 1, window: 1, onEvent: 1 }, "TIDEGATE_OPTION_INVALID", "onEvent", 1],
     ["a skip that is none", { limit: 1, window: 1, skip: true }, "TIDEGATE_OPTION_INVALID", "skip", true],

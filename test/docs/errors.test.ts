@@ -18,12 +18,14 @@ const column = (heading: string, name: string): string[] =>
 
 /** Every code that stands anywhere in the packages' sources. */
 const written = new Set(
-  ["packages/core/src", "packages/express/src"].flatMap((folder) =>
-    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-      .filter((file) => file.endsWith(".ts"))
-      .flatMap((file) => readFileSync(join(root, folder, file), "utf8").match(/"TIDEGATE_[A-Z_]+"/g) ?? [])
-      .map((quoted) => quoted.slice(1, -1)),
-  ),
+  ["core", "express", "fastify", "koa"]
+    .map((name) => `packages/${name}/src`)
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+        .filter((file) => file.endsWith(".ts"))
+        .flatMap((file) => readFileSync(join(root, folder, file), "utf8").match(/"TIDEGATE_[A-Z_]+"/g) ?? [])
+        .map((quoted) => quoted.slice(1, -1)),
+    ),
 );
 
 describe("docs/errors.md", () => {

@@ -150,6 +150,7 @@ describe.each(expresses)("On %s", (_, express) => {
     expect(found).toEqual([
       {
         allowed: true,
+        at: at / 1000,
         cost: 2,
         verdicts: [
           {

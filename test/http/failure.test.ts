@@ -78,6 +78,7 @@ describe.each(expresses)("On %s", (_, express) => {
       const seen = look.mock.calls.map(([req]) => req.rateLimit);
       const decision = {
         allowed: true,
+        at: expect.closeTo(Date.now(), -4),
         cost: 1,
         verdicts: [],
         retryAfterMs: 0,

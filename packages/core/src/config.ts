@@ -1,8 +1,11 @@
 import type { Redis } from "ioredis";
-import { type Cost, isPolicy, type Policy } from "./algorithms/policy.ts";
+import { type Cost, isPolicy, type Mode, type Policy } from "./algorithms/policy.ts";
+import type { Decision } from "./decision.ts";
 import { ConfigError } from "./errors.ts";
 import type { FailureRule } from "./failure/fallback.ts";
-import type { By, IdentitySource, MaybePromise } from "./identity/identity.ts";
+import type { HeaderOptions } from "./header-options.ts";
+import type { By, MaybePromise } from "./identity/identity.ts";
+import type { TrustProxy } from "./identity/proxy.ts";
 import type { EventListener } from "./observe/events.ts";
 import type { Duration } from "./options.ts";
 import type { Store } from "./stores/store.ts";
@@ -11,8 +14,9 @@ import type { Store } from "./stores/store.ts";
  * A limiter's configuration, the same for every framework.
  *
  * @typeParam R the framework's request
+ * @typeParam S the framework's response
  */
-export interface Config<R = any> {
+export interface Config<R = any, S = any> {
   /** A Redis URL, or a client whose server is to be used. Omitted: this process's memory. */
   redis?: string | Redis | undefined;
   /** A store made beforehand, instead of `redis`. */
@@ -28,12 +32,37 @@ export interface Config<R = any> {
   by?: By<R>;
   /** Units a request takes. 1 by default; 0 looks and takes nothing. */
   cost?: Cost<R>;
+  /**
+   * What holds for single routes, by `"METHOD /pattern"` or `"/pattern"` in the framework's own words. The first
+   * that matches holds; `false`: not limited. In HTTP only.
+   */
+  routes?: Readonly<Record<string, RouteOverride<R> | false>>;
+  /** `"shadow"`: every policy is on trial and refuses nobody. `"enforce"` by default: each policy as it says. */
+  mode?: Mode;
+  /** Addresses and networks that are not limited at all: `["10.0.0.0/8"]`. */
+  allow?: readonly string[];
+  /** Addresses and networks that are refused, always. Goes before `allow`. */
+  deny?: readonly string[];
+  /**
+   * Which proxies to believe: how many, which networks, or a function. Instead of the framework's own setting;
+   * Koa has none that could be used.
+   */
+  trustProxy?: TrustProxy;
+  /** CORS preflights: not limited by default. */
+  preflights?: "exempt" | "count";
   /** Requests that are not limited at all. */
   skip?: (request: R) => MaybePromise<boolean>;
   /** How long a decision may take, milliseconds. 50 by default. Holds for a request's own functions too. */
   timeoutMs?: number;
   /** What answers when the store cannot. `"open"` by default. */
   onFailure?: FailureRule;
+  /** Which header fields responses carry. */
+  headers?: HeaderOptions;
+  /**
+   * Asked before a refusal is answered, whatever its reason. Status and headers are on the response by then. It may
+   * return parts of another answer, or answer by itself. Not bounded by `timeoutMs`.
+   */
+  onLimited?: (refusal: Refusal, request: R, response: S) => MaybePromise<Answer | void>;
   /** Told of every degraded decision, warning, recovery and audit. */
   onEvent?: EventListener;
   /** Gives a request's units back after its response: when that was below 400, or when it was not. */
@@ -100,26 +129,56 @@ export function perRequest<R = any>(
   return { base, choose };
 }
 
-/** A policy in its place. */
-export interface NamedPolicy<R = any> {
-  readonly name: string;
-  readonly policy: Policy;
-  readonly choose: PerRequestPolicy<R>["choose"] | undefined;
-  /** Who it counts; `undefined` when whoever asks has to say. */
-  readonly by: IdentitySource<R> | undefined;
+/** What is different on a route. Everything left out is as in the configuration. */
+export interface RouteOverride<R = any> {
+  /**
+   * Instead of the configuration's. Counted for this route alone, but for those that are the configuration's own
+   * objects under their own names: these count on.
+   */
+  policies?: Readonly<Record<string, Policy | PerRequestPolicy<R>>>;
+  /** The shortest form, with `window`: one sliding window named `default`, for this route alone. */
+  limit?: number;
+  window?: Duration;
+  by?: By<R>;
+  cost?: Cost<R>;
+  onFailure?: FailureRule;
+  mode?: Mode;
+  /** Routes of one group share what their policies count. */
+  group?: string;
+  giveBackOn?: "success" | "failure";
+  settle?: (response: ResponseOutcome<R>) => MaybePromise<Settlement>;
 }
 
-/** A configuration that has been checked. */
-export interface Settings<R = any> {
-  readonly prefix: string;
-  readonly policies: readonly NamedPolicy<R>[];
-  readonly cost: Cost<R>;
-  readonly skip: ((request: R) => MaybePromise<boolean>) | undefined;
-  readonly timeoutMs: number;
-  readonly onFailure: FailureRule;
-  readonly onEvent: EventListener | undefined;
-  readonly settle: ((response: ResponseOutcome<R>) => MaybePromise<Settlement>) | undefined;
-  readonly idempotencyKey: ((request: R) => MaybePromise<string | undefined>) | undefined;
-  readonly idempotencyMs: number;
-  readonly blocking: boolean;
+/** What a limiter adds on a route to the one that it extends. Its policies have names of their own. */
+export type Extension<R = any> = Omit<RouteOverride<R>, "limit" | "window">;
+
+/** A refusal that is about to be answered. */
+export interface Refusal {
+  /**
+   * - `limit`: a policy has no room
+   * - `blocked`: the identity is blocked, or its address on the `deny` list
+   * - `closed`: the store could not be asked, and the rule is to let nobody pass
+   */
+  readonly kind: "limit" | "blocked" | "closed";
+  readonly decision: Decision;
+  /** 429, or 503 for `closed`. */
+  readonly status: number;
+  /** Whole seconds, as in Retry-After; `undefined` when no wait helps. */
+  readonly retryAfterSeconds: number | undefined;
+  /** The policies that refused, in the order of the configuration. */
+  readonly violatedPolicies: readonly string[];
+}
+
+/** What to answer instead of the problem that tidegate writes. */
+export interface Answer {
+  /** 400 to 599. */
+  status?: number;
+  /** The problem's `type`, where the body stays ours. */
+  type?: string;
+  /** The problem's `title`, where the body stays ours. */
+  title?: string;
+  /** An object is sent as JSON, text as plain text. */
+  body?: string | object;
+  /** Of `body`, where it is something else. */
+  contentType?: string;
 }

@@ -62,6 +62,8 @@ export interface Charge {
 /** The answer to one request. */
 export interface Decision {
   readonly allowed: boolean;
+  /** When it was decided, by the store's clock: milliseconds since 1970. By this process's when `degraded`. */
+  readonly at: number;
   /** Units the request asked of each policy that has no cost of its own. */
   readonly cost: number;
   /** One per policy, in the order of the configuration. Empty when `degraded`: then nothing is known. */

@@ -1,18 +1,19 @@
 import { TAGS } from "./algorithms/index.ts";
 import type { Policy } from "./algorithms/policy.ts";
 import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
-import type { Config, Settings, Settlement } from "./config.ts";
+import type { Config, Settlement } from "./config.ts";
 import type { Decision, Receipt } from "./decision.ts";
 import { ConfigError, StoreError } from "./errors.ts";
 import { explain, type Part } from "./explain.ts";
 import { withDeadline } from "./failure/deadline.ts";
-import { degradedDecision } from "./failure/fallback.ts";
+import { degradedDecision, type FailureRule } from "./failure/fallback.ts";
 import { Health } from "./failure/health.ts";
 import { type Identity, identityText } from "./identity/identity.ts";
 import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
 import { leaseId, Leases } from "./leases.ts";
 import { Events } from "./observe/events.ts";
-import { settingsOf } from "./settings.ts";
+import { type Plan, segmentOf } from "./plans.ts";
+import { type Settings, settingsOf } from "./settings.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { redisStore } from "./stores/redis.ts";
 import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";
@@ -20,6 +21,7 @@ import { direct } from "./tiers/tier.ts";
 
 /** A question whose parts are known to be sound. */
 export interface Question {
+  readonly onFailure: FailureRule;
   readonly parts: readonly Part[];
   /** What the request costs where a policy has no cost of its own. */
   readonly cost: number;
@@ -31,8 +33,8 @@ export interface Question {
 }
 
 /** The limiter inside: by callback, which may run at once. */
-export interface Engine<R = any> {
-  readonly settings: Settings<R>;
+export interface Engine<R = any, S = any> {
+  readonly settings: Settings<R, S>;
   readonly events: Events;
   decide(question: Question, done: (decision: Decision) => void): void;
   /**
@@ -40,6 +42,12 @@ export interface Engine<R = any> {
    * Tells how many units were moved.
    */
   settle(decision: Decision, outcome: Settlement, done: Changed): void;
+  /** Policies that a reset is to find, besides those of the configuration and its routes. */
+  learn(plan: Pick<Plan<R>, "policies">): void;
+  /** Routes that a reset is to find where policies count each for itself, besides those of the configuration. */
+  learnRoute(name: string): void;
+  /** The names of all policies that a reset finds. */
+  names(): string[];
   reset(identity: Identity, names: readonly string[] | undefined, done: Changed): void;
   /** For `ms`, or for ever when `Infinity`. */
   block(identity: Identity, ms: number, reason: string, done: Changed): void;
@@ -58,7 +66,7 @@ interface Open {
 }
 
 /** @throws ConfigError for the first setting that cannot work */
-export function createEngine<R>(config: Config<R>): Engine<R> {
+export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const settings = settingsOf(config);
   const events = new Events(settings.onEvent);
   const health = new Health(events);
@@ -68,6 +76,15 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
   const leases = new Leases(store);
   const open = new WeakMap<Receipt, Open>();
   const releaseListeners: (() => void)[] = [];
+  const policies = new Set(settings.plan.policies);
+  const routes = new Set(settings.routes.map(({ name }) => name));
+  for (const { plan } of settings.routes) if (plan) learn(plan);
+  if (config.redis === undefined && config.store === undefined && process.env["NODE_ENV"] === "production") {
+    events.warnOnce(
+      "TIDEGATE_NO_SHARED_STORE",
+      "There is no redis in the configuration, and NODE_ENV is production: every process counts for itself. Give redis, or store: memoryStore() if that is meant.",
+    );
+  }
   // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
   const leastMs = settings.timeoutMs / 4;
 
@@ -79,8 +96,8 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
     const nonce = replayable && nonceKeyOf(settings.prefix, identities[0]!, binding(idempotencyKey, parts));
     return {
       policies: parts.map(({ policy }) => policy),
-      keys: parts.map(({ name, policy, identity }) =>
-        keyOf(settings.prefix, identity, name, policy.algorithm.tag),
+      keys: parts.map(({ segment, policy, identity }) =>
+        keyOf(settings.prefix, identity, segment, policy.algorithm.tag),
       ),
       costs: parts.map(({ cost }) => cost),
       deadline: Math.max(deadline, performance.now() + leastMs),
@@ -94,9 +111,8 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
   }
 
   function decide(question: Question, done: (decision: Decision) => void): void {
-    const { parts, cost } = question;
+    const { parts, cost, onFailure: rule } = question;
     const check = checkOf(question);
-    const rule = settings.onFailure;
     const decisionOf = (outcome: Outcome): Decision => {
       const decision = explain(parts, cost, check, outcome);
       if (decision.receipt) remember(decision.receipt, parts, check.nonce?.key);
@@ -155,6 +171,10 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
     });
   }
 
+  function learn(plan: Pick<Plan<R>, "policies">): void {
+    for (const policy of plan.policies) policies.add(policy);
+  }
+
   function audit(
     action: "reset" | "block" | "unblock",
     identity: Identity,
@@ -172,14 +192,22 @@ export function createEngine<R>(config: Config<R>): Engine<R> {
     events,
     decide,
     settle,
+    learn,
+    learnRoute: (name) => void routes.add(name),
+    names: () => [...new Set([...policies].map(({ name }) => name))],
     reset(identity, names, done) {
-      const chosen = settings.policies.filter(({ name }) => names?.includes(name) ?? true);
-      const keys = chosen.flatMap(({ name, policy, choose, by }) => {
+      const chosen = [...policies].filter(({ name }) => names?.includes(name) ?? true);
+      const keys = chosen.flatMap((named) => {
+        const { policy, choose, by } = named;
         // A policy that counts all together is forgotten when it is asked for by name.
         const who = (names && by?.constant) ?? identity;
-        return (choose ? TAGS : [policy.algorithm.tag]).map((tag) => keyOf(settings.prefix, who, name, tag));
+        const places = by?.perRoute ? [undefined, ...routes] : [undefined];
+        const segments = places.map((route) => segmentOf(named, by?.perRoute, route));
+        const tags = choose ? TAGS : [policy.algorithm.tag];
+        return segments.flatMap((segment) => tags.map((tag) => keyOf(settings.prefix, who, segment, tag)));
       });
-      store.forget(keys, audit("reset", identity, chosen.map(({ name }) => name).join(", "), done));
+      const told = [...new Set(chosen.map(({ name }) => name))].join(", ");
+      store.forget([...new Set(keys)], audit("reset", identity, told, done));
     },
     block(identity, ms, reason, done) {
       store.block(blockKeyOf(settings.prefix, identity), ms, reason, audit("block", identity, reason, done));
@@ -205,8 +233,8 @@ function actualOf(outcome: Settlement, name: string, units: number, ownCost: boo
 
 /** An idempotency key together with everything that the question is made of. */
 function binding(key: string, parts: readonly Part[]): string {
-  const asked = parts.map(({ name, policy: { algorithm, mode, numbers, calendar }, identity, cost }) => [
-    name,
+  const asked = parts.map(({ segment, policy: { algorithm, mode, numbers, calendar }, identity, cost }) => [
+    segment,
     algorithm.tag,
     mode,
     numbers.a,

@@ -7,6 +7,8 @@ import type { Check, Outcome } from "./stores/store.ts";
 /** One policy as it stands for one request. */
 export interface Part {
   readonly name: string;
+  /** What stands for the policy in keys. */
+  readonly segment: string;
   readonly policy: Policy;
   readonly identity: Identity;
   readonly cost: number;
@@ -16,8 +18,8 @@ export interface Part {
 
 /** The decision that raw state means. `cost`: what the request asked where a policy has no cost of its own. */
 export function explain(parts: readonly Part[], cost: number, check: Check, outcome: Outcome): Decision {
-  if (outcome.blockedUs !== undefined) return blockedDecision(parts, cost, outcome.blockedUs);
-  const { granted, now, words } = outcome;
+  const { granted, now, words, blockedUs } = outcome;
+  if (blockedUs !== undefined) return blockedDecision(parts, cost, blockedUs, now);
   const verdicts: Verdict[] = [];
   const charges: Charge[] = [];
   let at = 0;
@@ -47,6 +49,7 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
   const receipt: Receipt | undefined = owed ? { at: now, charges, lease: check.lease } : undefined;
   return {
     allowed: granted,
+    at: now / 1000,
     cost,
     verdicts,
     retryAfterMs: granted ? 0 : longestWait(verdicts),
@@ -67,10 +70,22 @@ function longestWait(verdicts: readonly Verdict[]): number | null {
   return longest;
 }
 
-function blockedDecision(parts: readonly Part[], cost: number, blockedUs: number): Decision {
+/**
+ * The decision about an identity that is blocked, whatever its limits.
+ *
+ * @param blockedUs what is left of the block, µs, or `Infinity`
+ * @param now µs
+ */
+export function blockedDecision(
+  parts: readonly Pick<Part, "name" | "policy">[],
+  cost: number,
+  blockedUs: number,
+  now: number,
+): Decision {
   const nextMs = blockedUs === Infinity ? null : Math.ceil(blockedUs / 1000);
   return {
     allowed: false,
+    at: now / 1000,
     cost,
     verdicts: parts.map(({ name, policy: { limit, mode } }) => ({
       policy: name,

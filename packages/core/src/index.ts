@@ -9,10 +9,14 @@ export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.t
 export { ioredisClient } from "./clients/ioredis.ts";
 export type { CalendarUnit } from "./algorithms/calendar.ts";
 export {
+  type Answer,
   type Config,
+  type Extension,
   perRequest,
   type PerRequestPolicy,
+  type Refusal,
   type ResponseOutcome,
+  type RouteOverride,
   type Settlement,
 } from "./config.ts";
 export type { Charge, Decision, Degraded, Reason, Receipt, Verdict } from "./decision.ts";
@@ -24,8 +28,19 @@ export {
   TidegateError,
 } from "./errors.ts";
 export type { FailureRule } from "./failure/fallback.ts";
+export type { HeaderOptions, PartitionKeyFunction, Standard } from "./header-options.ts";
+export {
+  type Asked,
+  type Exchange,
+  type Framework,
+  type PathTest,
+  routeName,
+  type RouteOptions,
+} from "./http/exchange.ts";
 export { createGuard, type Guard, type Header, type ResponseEnd, type Ruling } from "./http/guard.ts";
+export { NodeExchange, textOf } from "./http/node-exchange.ts";
 export type { AddressOptions } from "./identity/address.ts";
+export { apiKey, type ApiKeyOptions } from "./identity/api-key.ts";
 export {
   type By,
   type Identity,
@@ -35,13 +50,12 @@ export {
   ipOf,
   type MaybePromise,
   type RequestContext,
-  tenant,
-  user,
 } from "./identity/identity.ts";
-export { apiKey, type ApiKeyOptions, globally, ip } from "./identity/sources.ts";
+export { type Trust, trustBySample, type TrustProxy } from "./identity/proxy.ts";
+export { globally, ip, type IpOptions, route, tenant, user } from "./identity/sources.ts";
 export { createLimiter, type Limiter, type Reservation } from "./limiter.ts";
 export type { EventListener, TidegateEvent, WarningCode } from "./observe/events.ts";
-export type { Duration } from "./options.ts";
+export { type Duration, flag, oneOf } from "./options.ts";
 export type { DecideRequest, IdentityInput } from "./request.ts";
 export { type MemoryStore, memoryStore, type MemoryStoreOptions } from "./stores/memory.ts";
 export { redisStore, type RedisStoreOptions } from "./stores/redis.ts";

@@ -1,10 +1,11 @@
-import type { Config, NamedPolicy, Settlement } from "./config.ts";
+import type { Config, Settlement } from "./config.ts";
 import type { Decision } from "./decision.ts";
 import { type RequestErrorCode, show, TidegateError } from "./errors.ts";
 import { createEngine, type Engine, type Question } from "./engine.ts";
 import type { Part } from "./explain.ts";
 import { type Identity, toIdentity } from "./identity/identity.ts";
 import { type Duration, duration, isCost } from "./options.ts";
+import type { NamedPolicy } from "./plans.ts";
 import type { DecideRequest, IdentityInput } from "./request.ts";
 import { createWaiting, type WaitOptions } from "./wait.ts";
 
@@ -74,14 +75,15 @@ export function createLimiter(config: Config): Limiter {
 
 export function limiterOf(engine: Engine): Limiter {
   const { settings } = engine;
+  const { plan } = settings;
 
   function questionOf(request: DecideRequest | undefined): Question {
     const { identity, cost, idempotencyKey } = request ?? ({} as Partial<DecideRequest>);
-    const usual = typeof settings.cost === "number" ? settings.cost : 1;
+    const usual = typeof plan.cost === "number" ? plan.cost : 1;
     const whole = typeof cost === "object" && cost !== null ? usual : cost === undefined ? usual : cost;
     if (!isCost(whole)) throw costError(whole);
-    const parts = settings.policies.map((named): Part => {
-      const { name, policy } = named;
+    const parts = plan.policies.map((named): Part => {
+      const { name, segment, policy } = named;
       const given = typeof cost === "object" && cost !== null ? cost[name] : undefined;
       // There is no request here that a policy's cost function could look at.
       const own = given ?? (typeof policy.cost === "number" ? policy.cost : undefined);
@@ -89,13 +91,15 @@ export function limiterOf(engine: Engine): Limiter {
       if (!isCost(units)) throw costError(units);
       return {
         name,
+        segment,
         policy,
         identity: identityFor(named, identity),
         cost: units,
         ownCost: own !== undefined,
       };
     });
-    return { parts, cost: whole, deadline: performance.now() + settings.timeoutMs, idempotencyKey };
+    const deadline = performance.now() + settings.timeoutMs;
+    return { parts, cost: whole, deadline, idempotencyKey, onFailure: plan.onFailure };
   }
 
   const ask = (question: Question) => new Promise<Decision>((resolve) => engine.decide(question, resolve));
@@ -121,8 +125,9 @@ export function limiterOf(engine: Engine): Limiter {
     },
     wait: createWaiting(engine, questionOf, ask),
     async reset(identity, policy) {
-      if (policy !== undefined && !settings.policies.some(({ name }) => name === policy)) {
-        const known = settings.policies.map(({ name }) => name).join(", ");
+      const names = engine.names();
+      if (policy !== undefined && !names.includes(policy)) {
+        const known = names.join(", ");
         throw requestError(
           "TIDEGATE_POLICY_UNKNOWN",
           `policy: there is no ${show(policy)}; there are ${known}.`,

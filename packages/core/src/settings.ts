@@ -1,11 +1,44 @@
-import { isPolicy } from "./algorithms/policy.ts";
-import { slidingWindow } from "./algorithms/sliding-window.ts";
-import type { Config, NamedPolicy, PerRequestPolicy, Settings } from "./config.ts";
+import type { Config } from "./config.ts";
 import { ConfigError } from "./errors.ts";
-import type { FailureRule } from "./failure/fallback.ts";
-import type { By, IdentitySource } from "./identity/identity.ts";
-import { toSource } from "./identity/sources.ts";
-import { type Duration, flag, isCost, oneOf, onlyKnown, optionalFunction, wholeNumber } from "./options.ts";
+import { type HeaderSettings, headerSettings } from "./header-options.ts";
+import type { MaybePromise } from "./identity/identity.ts";
+import { networks, type Proxies, proxiesOf } from "./identity/proxy.ts";
+import type { EventListener } from "./observe/events.ts";
+import { flag, oneOf, onlyKnown, optionalFunction, wholeNumber } from "./options.ts";
+import { checkSegments, type Plan, planOf, routePlan } from "./plans.ts";
+
+/** A configuration that has been checked. */
+export interface Settings<R = any, S = any> {
+  readonly prefix: string;
+  /** What holds where no route says otherwise. */
+  readonly plan: Plan<R>;
+  /** What holds on routes, in the order in which they are looked at; `false`: not limited. */
+  readonly routes: readonly RouteSetting<R>[];
+  readonly skip: ((request: R) => MaybePromise<boolean>) | undefined;
+  readonly allows: ((address: string) => boolean) | undefined;
+  readonly denies: ((address: string) => boolean) | undefined;
+  /** Of its own; `undefined`: the framework's. */
+  readonly proxies: Proxies | undefined;
+  readonly countsPreflights: boolean;
+  readonly headers: HeaderSettings;
+  readonly onLimited: Config<R, S>["onLimited"];
+  readonly timeoutMs: number;
+  readonly onEvent: EventListener | undefined;
+  readonly idempotencyKey: ((request: R) => MaybePromise<string | undefined>) | undefined;
+  readonly idempotencyMs: number;
+  readonly blocking: boolean;
+}
+
+/** A line of the `routes` table. */
+export interface RouteSetting<R = any> {
+  /** As the table writes it. */
+  readonly name: string;
+  /** In capitals; `undefined`: any. */
+  readonly method: string | undefined;
+  /** In the framework's own words. */
+  readonly pattern: string;
+  readonly plan: Plan<R> | false;
+}
 
 const KNOWN = [
   "redis",
@@ -16,9 +49,17 @@ const KNOWN = [
   "window",
   "by",
   "cost",
+  "routes",
+  "mode",
+  "allow",
+  "deny",
+  "trustProxy",
+  "preflights",
   "skip",
   "timeoutMs",
   "onFailure",
+  "headers",
+  "onLimited",
   "onEvent",
   "settle",
   "giveBackOn",
@@ -26,185 +67,64 @@ const KNOWN = [
   "idempotencyMs",
   "blocking",
 ];
-const LATER = [
-  "routes",
-  "trustProxy",
-  "headers",
-  "onLimited",
-  "mode",
-  "group",
-  "allow",
-  "deny",
-  "shareConnection",
-  "instances",
-];
-
-/**
- * A name that is valid as a String and as a Token of structured fields, and harmless in a key.
- * source: RFC 9651 §3.3.3, §3.3.4
- */
-const POLICY_NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
+const LATER = ["shareConnection", "instances"];
 
 /** @throws ConfigError for the first setting that cannot work */
-export function settingsOf<R>(config: Config<R>): Settings<R> {
+export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
   onlyKnown("config", config, KNOWN, LATER);
-  if (typeof config.cost !== "function" && config.cost !== undefined && !isCost(config.cost)) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      "cost",
-      config.cost,
-      "give a whole number from 0, or a function of the request",
-    );
-  }
-  optionalFunction("skip", config.skip);
-  optionalFunction("onEvent", config.onEvent);
-  optionalFunction("idempotencyKey", config.idempotencyKey);
+  for (const option of ["skip", "onEvent", "onLimited", "idempotencyKey"] as const)
+    optionalFunction(option, config[option]);
   if (config.redis !== undefined && config.store !== undefined) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      "store",
-      config.store,
-      "give either redis or a store, not both",
-    );
+    const advice = "give either redis or a store, not both";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", config.store, advice);
   }
+  const plan = planOf(config);
+  const routes = routesOf(config, plan);
+  checkSegments([plan, ...routes.flatMap((route) => route.plan || [])]);
   return {
     prefix: prefixOf(config.prefix ?? "rl"),
-    policies: namedPolicies(config),
-    cost: config.cost ?? 1,
+    plan,
+    routes,
     skip: config.skip,
+    allows: config.allow && networks("allow", config.allow),
+    denies: config.deny && networks("deny", config.deny),
+    proxies: config.trustProxy === undefined ? undefined : proxiesOf(config.trustProxy),
+    countsPreflights: oneOf("preflights", config.preflights ?? "exempt", ["exempt", "count"]) === "count",
+    headers: headerSettings(config.headers),
+    onLimited: config.onLimited,
     timeoutMs: wholeNumber("timeoutMs", config.timeoutMs ?? 50, 1, 60_000),
-    onFailure: failureRule(config.onFailure ?? "open"),
     onEvent: config.onEvent,
-    settle: settleOf(config),
     idempotencyKey: config.idempotencyKey,
     idempotencyMs: wholeNumber("idempotencyMs", config.idempotencyMs ?? 60_000, 1, 86_400_000),
     blocking: flag("blocking", config.blocking ?? false),
   };
 }
 
-function settleOf<R>({ giveBackOn, settle }: Config<R>): Settings<R>["settle"] {
-  optionalFunction("settle", settle);
-  if (giveBackOn === undefined) return settle;
-  if (settle !== undefined) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      "giveBackOn",
-      giveBackOn,
-      "give either giveBackOn or settle, not both",
-    );
-  }
-  const onSuccess = oneOf("giveBackOn", giveBackOn, ["success", "failure"]) === "success";
-  return ({ status, aborted }) => {
-    const success = !aborted && status !== undefined && status < 400;
-    return success === onSuccess ? "giveBack" : "keep";
-  };
-}
-
-function failureRule(given: unknown): FailureRule {
-  if (typeof given === "object" && given !== null) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_NOT_YET",
-      "onFailure",
-      given,
-      `this version offers "open" and "closed" only`,
-    );
-  }
-  return oneOf("onFailure", given, ["open", "closed"]);
-}
-
 function prefixOf(prefix: unknown): string {
   // Braces would choose the slot of every key; control characters have no place in a log.
   if (typeof prefix !== "string" || !/^[^{}\u0000-\u001f\u007f]{1,64}$/.test(prefix)) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      "prefix",
-      prefix,
-      "give 1 to 64 characters without braces or control characters",
-    );
+    const advice = "give 1 to 64 characters without braces or control characters";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "prefix", prefix, advice);
   }
   return prefix;
 }
 
-function namedPolicies<R>(config: Config<R>): NamedPolicy<R>[] {
-  const by = config.by === undefined ? undefined : sourceOf<R>("by", config.by);
-  const entries = Object.entries(given(config));
-  if (entries.length === 0)
-    throw new ConfigError("TIDEGATE_POLICY_MISSING", "policies", config.policies, "name at least one policy");
-  if (entries.length > 16)
-    throw new ConfigError("TIDEGATE_OPTION_INVALID", "policies", entries.length, "give at most 16 policies");
-
-  const seen = new Map<string, string>();
-  return entries.map(([name, value]) => {
-    if (!POLICY_NAME.test(name)) {
-      throw new ConfigError(
-        "TIDEGATE_POLICY_NAME",
-        "policies",
-        name,
-        "name policies by a letter and up to 63 letters, digits, _, . or -",
-      );
-    }
-    const twin = seen.get(name.toLowerCase());
-    if (twin !== undefined) {
-      throw new ConfigError(
-        "TIDEGATE_POLICY_DUPLICATE",
-        `policies.${name}`,
-        name,
-        `names that differ in case only are one name: rename it or ${twin}`,
-      );
-    }
-    seen.set(name.toLowerCase(), name);
-    const { base, choose } = isPolicy(value)
-      ? { base: value, choose: undefined }
-      : perRequestOf<R>(name, value);
-    return {
-      name,
-      policy: base,
-      choose,
-      by: base.by === undefined ? by : sourceOf<R>(`policies.${name}.by`, base.by),
-    };
+function routesOf<R>(config: Config<R>, base: Plan<R>): RouteSetting<R>[] {
+  const { routes = {} } = config;
+  if (typeof routes !== "object" || routes === null || Array.isArray(routes)) {
+    const advice = 'give an object such as { "POST /login": { … }, "GET /health": false }';
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "routes", routes, advice);
+  }
+  return Object.entries(routes).map(([name, override]) => {
+    const { method, pattern } = routeOf(name);
+    return { name, method, pattern, plan: override !== false && routePlan(config, base, name, override) };
   });
 }
 
-function given<R>({ policies, limit, window }: Config<R>): Record<string, unknown> {
-  if (limit === undefined && window === undefined) {
-    if (typeof policies === "object" && policies !== null && !Array.isArray(policies)) return policies;
-    const advice =
-      typeof policies === "function"
-        ? "give the policies themselves, and make single ones depend on the request with perRequest()"
-        : "name policies, or give limit and window";
-    throw new ConfigError("TIDEGATE_POLICY_MISSING", "policies", policies, advice);
-  }
-  if (policies !== undefined)
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      "limit",
-      limit,
-      "give either limit and window, or policies",
-    );
-  return { default: slidingWindow({ limit: limit as number, window: window as Duration }) };
-}
-
-function perRequestOf<R>(name: string, value: unknown): PerRequestPolicy<R> {
-  const { base, choose } = (value ?? {}) as Partial<PerRequestPolicy<R>>;
-  if (!isPolicy(base) || typeof choose !== "function") {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      `policies.${name}`,
-      value,
-      "give a policy such as tokenBucket({ … })",
-    );
-  }
-  return { base, choose };
-}
-
-function sourceOf<R>(option: string, by: unknown): IdentitySource<R> {
-  if (typeof by !== "function" && typeof (by as Partial<IdentitySource> | null)?.identify !== "function") {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_INVALID",
-      option,
-      by,
-      "give ip(), apiKey({ … }), globally() or a function of the request",
-    );
-  }
-  return toSource(by as By<R>);
+/** `"METHOD /pattern"`, or `"/pattern"` for every method. */
+function routeOf(name: string): { method: string | undefined; pattern: string } {
+  const [, method, pattern] = /^(?:([A-Z-]+) +)?([/*].*)$/.exec(name) ?? [];
+  if (pattern !== undefined) return { method, pattern };
+  const advice = 'name a method in capitals and a path, "POST /login", or a path alone, "/login"';
+  throw new ConfigError("TIDEGATE_ROUTE", "routes", name, advice);
 }

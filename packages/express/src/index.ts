@@ -2,11 +2,15 @@ import {
   type Config,
   createGuard,
   type Decision,
+  type Extension,
+  type Framework,
+  type Guard,
   type Limiter,
-  type ResponseEnd,
-  type Ruling,
+  NodeExchange,
+  routeName,
+  type Trust,
 } from "@tidegate/core";
-import type { NextFunction, Request, RequestHandler, Response } from "express";
+import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
 
 export * from "@tidegate/core";
 
@@ -22,51 +26,79 @@ declare global {
 /** Express middleware, and the limiter inside it. */
 export interface RateLimitHandler extends RequestHandler {
   readonly limiter: Limiter;
+  /**
+   * Middleware with these policies besides, for single routes. What counted a request before does not count it again.
+   *
+   * @example app.post("/login", limit.with({ policies: { login: slidingLog({ limit: 5, window: "15m" }) } }), login)
+   * @throws ConfigError for the first setting that cannot work
+   */
+  with(extension: Extension<Request>): RateLimitHandler;
 }
 
 /**
  * Limits every request that passes here. Express 4 and 5; the client's address is `req.ip`, by the
- * application's own `trust proxy`.
+ * application's own `trust proxy`, unless `trustProxy` is given.
  *
  * @example app.use(rateLimit({ limit: 100, window: "1m" }))
  * @throws ConfigError for the first setting that cannot work
  */
-export function rateLimit(config: Config<Request>): RateLimitHandler {
-  const guard = createGuard<Request>(config);
+export const rateLimit = (config: Config<Request, Response>): RateLimitHandler =>
+  handlerOf(createGuard<Request, Response>(config, framework));
 
+function handlerOf(guard: Guard<Request, Response>): RateLimitHandler {
   function rateLimit(req: Request, res: Response, next: NextFunction): void {
-    const context = {
-      request: req,
-      address: req.ip,
-      peer: req.socket.remoteAddress,
-      header: (name: string) => {
-        const value = req.headers[name];
-        return Array.isArray(value) ? value.join(", ") : value;
-      },
-    };
-    guard.rule(context, (ruling) => apply(ruling, req, res, next));
+    guard.handle(new ExpressExchange(req, res, req, res), (passes) => passes && next());
+  }
+  return Object.assign(rateLimit, {
+    limiter: guard.limiter,
+    with: (extension: Extension<Request>) => handlerOf(guard.with(extension)),
+  });
+}
+
+class ExpressExchange extends NodeExchange<Request, Response> {
+  /** Whole, wherever the limiter is mounted: Express takes the mount path away, and may put a slash in its place. */
+  override get url(): string {
+    const { baseUrl, url, originalUrl } = this.request;
+    if (!baseUrl) return super.url;
+    return originalUrl === baseUrl + url.slice(1) ? originalUrl : baseUrl + url;
   }
 
-  return Object.assign(rateLimit, { limiter: guard.limiter });
+  override get address(): string | undefined {
+    return this.request.ip;
+  }
+
+  override get trust(): Trust {
+    const setting: unknown = this.request.app?.get("trust proxy");
+    if (typeof setting === "number") return { whom: setting > 0 ? "some" : "nobody", hops: setting };
+    return { whom: setting === true ? "everybody" : setting ? "some" : "nobody" };
+  }
+
+  override get route(): string | undefined {
+    const path: unknown = this.request.route?.path;
+    return typeof path === "string" ? routeName(this.method, this.request.baseUrl + path) : undefined;
+  }
 }
 
-function apply(ruling: Ruling, req: Request, res: Response, next: NextFunction): void {
-  if (ruling.kind === "skip") return next();
-  req.rateLimit = ruling.decision;
-  // Somebody may have begun to answer, or have answered, while the decision was under way. It counts.
-  if (!res.headersSent) for (const [name, value] of ruling.headers) res.setHeader(name, value);
-  if (ruling.kind === "pass" && ruling.settle) onceThrough(res, ruling.settle);
-  if (res.writableEnded) return;
-  if (ruling.kind === "pass") return next();
-  if (res.headersSent) return void res.end();
-  res.statusCode = ruling.status;
-  res.end(req.method === "HEAD" ? undefined : ruling.body);
-}
-
-/** `close` comes once, after a response that is whole and after one that is not. */
-function onceThrough(res: Response, settle: (end: ResponseEnd) => void): void {
-  const through = () =>
-    settle({ status: res.headersSent ? res.statusCode : undefined, aborted: !res.writableFinished });
-  if (res.closed) through();
-  else res.once("close", through);
-}
+const framework: Framework<Request> = {
+  trustSetting: 'app.set("trust proxy", …)',
+  pattern(pattern) {
+    const tests = new Map<string, (path: string) => boolean>();
+    const testFor = (caseSensitive: boolean, strict: boolean) => {
+      const router = Router({ caseSensitive, strict });
+      router.route(pattern);
+      const [layer] = router.stack as unknown as [{ match(path: string): unknown }];
+      return (path: string) => Boolean(layer.match(path));
+    };
+    tests.set("false,false", testFor(false, false)); // What is no pattern is told of at once.
+    return (path, { app }) => {
+      const settings = [app.enabled("case sensitive routing"), app.enabled("strict routing")] as const;
+      const test = tests.get(settings.join()) ?? testFor(...settings);
+      tests.set(settings.join(), test);
+      try {
+        return test(path);
+      } catch {
+        return false; // It cannot be decoded: Express answers 400, whatever the route.
+      }
+    };
+  },
+};

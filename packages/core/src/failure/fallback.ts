@@ -11,6 +11,7 @@ export type FailureRule = "open" | "closed";
 /** The failure rule's answer. It knows nothing of counts, and invents none. */
 export const degradedDecision = (rule: FailureRule, reason: StoreErrorClass, cost: number): Decision => ({
   allowed: rule === "open",
+  at: Date.now(),
   cost,
   verdicts: [],
   retryAfterMs: rule === "open" ? 0 : null,

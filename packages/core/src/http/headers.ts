@@ -1,81 +1,133 @@
-import type { NamedLimit } from "./guard.ts";
-import type { Decision, Verdict } from "../decision.ts";
+import type { Decision } from "../decision.ts";
+import type { HeaderSettings } from "../header-options.ts";
+import {
+  bindingFirst,
+  type Header,
+  type Item,
+  itemsOf,
+  LONGEST_SECONDS,
+  type NamedLimit,
+  seconds,
+  type Told,
+  windowSeconds,
+} from "./items.ts";
+import { legacyFields, unixFields } from "./legacy-headers.ts";
 
-/** The most that Retry-After and `t` say: beyond, `setTimeout` of many clients overflows and fires at once. */
-const LONGEST_SECONDS = 2_147_483;
+/** Of each form of header: what says how much is left, and is not true of another request. */
+const STATE_FIELDS = {
+  "draft-11": ["RateLimit"],
+  "draft-7": ["RateLimit"],
+  "draft-6": ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
+};
+const UNIX_FIELDS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-/** Whole seconds, rounded up: who waits that long is let in. */
-const seconds = (ms: number): number => Math.ceil(ms / 1000);
+/** The fields that tell of one request's state: they go when the response is a redirect. */
+export const stateFields = ({ standard, x }: HeaderSettings): string[] => [
+  ...(standard ? STATE_FIELDS[standard] : []),
+  ...(x ? UNIX_FIELDS : []),
+];
+
+/** All fields that a script of another origin may want to read. */
+export const exposedFields = (settings: HeaderSettings): string[] => [
+  ...stateFields(settings),
+  ...(settings.standard ? ["RateLimit-Policy"] : []),
+  ...(settings.retryAfter ? ["Retry-After"] : []),
+];
 
 /**
- * Every policy, in the order of the configuration; the same on every response.
- * source: draft-ietf-httpapi-ratelimit-headers-11 §3
+ * The fields of a response, out of what all limiters of its request have told; the last one has just decided.
+ *
+ * @param retryAfter seconds
+ * source: draft-ietf-httpapi-ratelimit-headers-11 §3, §4
  */
-export function policyField(limits: readonly NamedLimit[]): string {
-  return limits
-    .map(({ name, limit, windowMs, unit }) => {
+export function fieldsOf(
+  told: readonly Told[],
+  settings: HeaderSettings,
+  retryAfter: number | undefined,
+): Header[] {
+  const { decision } = told.at(-1)!;
+  const headers: Header[] = [];
+  const closed = decision.degraded?.rule === "closed";
+  if (closed) clear(headers, told, settings);
+  else {
+    if (settings.standard === "draft-11") draft11Fields(headers, told);
+    if (settings.standard === "draft-7" || settings.standard === "draft-6" || settings.x) {
+      const items = itemsOf(told);
+      const state = decision.degraded || decision.blocked ? [] : bindingFirst(items, decision);
+      if (settings.standard) legacyFields(headers, settings.standard, items, state, decision, retryAfter);
+      if (settings.x) unixFields(headers, state, decision, retryAfter);
+    }
+  }
+  if (retryAfter !== undefined && settings.retryAfter) headers.push(["Retry-After", String(retryAfter)]);
+  return headers;
+}
+
+/** Nothing is known of any quota, so nothing that an earlier limiter said of one may stand. */
+function clear(headers: Header[], told: readonly Told[], settings: HeaderSettings): void {
+  if (told.length < 2) return;
+  if (settings.standard) headers.push(["RateLimit-Policy", undefined]);
+  for (const name of stateFields(settings)) headers.push([name, undefined]);
+}
+
+function draft11Fields(headers: Header[], told: readonly Told[]): void {
+  const last = told.at(-1)!;
+  const { decision } = last;
+  const items = itemsOf(told);
+  if (items.length === 0) return;
+  const fixed = told.length === 1 ? last.policyField : undefined;
+  headers.push(["RateLimit-Policy", fixed ?? policyField(items)]);
+  if (decision.blocked) {
+    if (told.length > 1) headers.push(["RateLimit", undefined]);
+    return;
+  }
+  const state = bindingFirst(items, decision);
+  if (state.length > 0) headers.push(["RateLimit", limitField(state)]);
+}
+
+/** `RateLimit-Policy` for limits that every request meets. */
+export const fixedPolicyField = (limits: readonly NamedLimit[]): string =>
+  policyField(limits.map((limit) => ({ ...limit, partition: undefined })));
+
+function policyField(items: readonly Pick<Item, keyof NamedLimit | "partition">[]): string {
+  return items
+    .map(({ name, limit, windowMs, unit, partition }) => {
       const counted = unit === "requests" ? "" : `;qu="${unit}"`;
-      return `"${name}";q=${limit}${counted}${windowMs === undefined ? "" : `;w=${windowSeconds(windowMs)}`}`;
+      const window = windowMs === undefined ? "" : `;w=${windowSeconds(windowMs)}`;
+      return `"${name}";q=${limit}${counted}${window}${partitionText(partition)}`;
     })
     .join(", ");
 }
 
-/** Rounded up, and at least 1: fewer seconds would promise a higher rate than there is. */
-const windowSeconds = (windowMs: number): number => Math.max(1, seconds(windowMs));
-
-/**
- * The state of the policies that `limits` names: of all when the request passed, of those that refused it otherwise.
- * The one that binds first comes first, for clients that read one.
- * `limits` and `costs`: of the policies that are shown, in their order.
- * source: draft-ietf-httpapi-ratelimit-headers-11 §4
- */
-export function limitField(
-  decision: Decision,
-  limits: readonly NamedLimit[],
-  costs: readonly number[],
-): string {
-  const items = decision.verdicts
-    .filter(({ shadow }) => !shadow)
-    .map((verdict, i) => ({
-      verdict,
-      t: effectiveWindow(verdict, limits[i]!),
-      bound: Math.floor(verdict.remaining / (costs[i] || 1)),
-    }))
-    .filter(({ verdict }) => decision.allowed || !verdict.allowed);
-  // The sort is stable: where all else is equal, the order of the configuration stands.
-  items.sort((a, b) => a.bound - b.bound || (b.t ?? Infinity) - (a.t ?? Infinity));
+function limitField(items: readonly Item[]): string {
   return items
-    .map(
-      ({ verdict: { policy, remaining }, t }) =>
-        `"${policy}";r=${remaining}${t === undefined ? "" : `;t=${t}`}`,
-    )
+    .map(({ name, verdict, t, partition }) => {
+      const window = t === undefined ? "" : `;t=${t}`;
+      return `"${name}";r=${verdict!.remaining}${window}${partitionText(partition)}`;
+    })
     .join(", ");
 }
 
-/**
- * Seconds within which the client can use no more than what remains; `undefined` when no wait helps.
- * Where units come back one by one, remaining / t never exceeds limit / window.
- */
-function effectiveWindow(
-  { remaining, limit, nextMs, allowed }: Verdict,
-  { windowMs, rolling }: NamedLimit,
-): number | undefined {
-  if (nextMs === null) return undefined;
-  const next = seconds(nextMs);
-  if (!allowed || remaining === 0) return Math.min(next, LONGEST_SECONDS);
-  if (windowMs === undefined) return undefined;
-  const whole = windowSeconds(windowMs);
-  if (!rolling) return Math.min(next || whole, LONGEST_SECONDS);
-  return Math.min(Math.max(next, Math.ceil((remaining * whole) / limit)), LONGEST_SECONDS);
-}
+const partitionText = (partition: string | undefined): string =>
+  partition === undefined ? "" : `;pk=:${partition}:`;
 
 /**
  * Seconds of Retry-After for a refusal, 1 or more; `undefined` when no wait helps. Nobody knows when
- * a slot in flight comes free: then it is 1.
+ * a slot in flight comes free: then it is the configuration's guess.
  */
-export function retryAfter({ retryAfterMs, verdicts }: Decision): number | undefined {
-  if (retryAfterMs !== null) return Math.min(Math.max(1, seconds(retryAfterMs)), LONGEST_SECONDS);
-  const waits = verdicts.filter(({ allowed, shadow }) => !allowed && !shadow);
-  if (waits.some(({ nextMs, reason }) => nextMs === null && reason !== "concurrency")) return undefined;
-  return Math.min(Math.max(1, ...waits.map(({ nextMs }) => seconds(nextMs ?? 0))), LONGEST_SECONDS);
+export function retryAfter(
+  { retryAfterMs, verdicts, degraded }: Decision,
+  { concurrencySeconds, closedSeconds, jitterSeconds }: HeaderSettings,
+): number | undefined {
+  if (degraded) return closedSeconds;
+  const refusing = verdicts.filter(({ allowed, shadow }) => !allowed && !shadow);
+  let wait = retryAfterMs === null ? undefined : seconds(retryAfterMs);
+  if (wait === undefined) {
+    if (refusing.length === 0) return undefined;
+    if (refusing.some(({ nextMs, reason }) => nextMs === null && reason !== "concurrency")) return undefined;
+    wait = Math.max(
+      ...refusing.map(({ nextMs }) => (nextMs === null ? concurrencySeconds : seconds(nextMs))),
+    );
+  }
+  const jitter = jitterSeconds === 0 ? 0 : Math.floor(Math.random() * (jitterSeconds + 1));
+  return Math.min(Math.max(1, wait) + jitter, LONGEST_SECONDS);
 }

@@ -1,5 +1,5 @@
 import { type Cost, isPolicy, type Policy } from "../algorithms/policy.ts";
-import type { NamedPolicy, ResponseOutcome, Settings, Settlement } from "../config.ts";
+import type { Answer, ResponseOutcome, Settlement } from "../config.ts";
 import { show } from "../errors.ts";
 import {
   addressOf,
@@ -13,6 +13,8 @@ import { isThenable } from "../identity/sources.ts";
 import { isSettlement } from "../limiter.ts";
 import type { Events, WarningCode } from "../observe/events.ts";
 import { isCost } from "../options.ts";
+import type { NamedPolicy, Plan } from "../plans.ts";
+import type { Settings } from "../settings.ts";
 
 /**
  * What a configuration's functions say of a request. None of them ever throws or takes longer than
@@ -37,11 +39,20 @@ export interface UserFunctions<R> {
     context: RequestContext<R>,
     deadline: number,
   ) => MaybePromise<string | undefined>;
-  readonly settlementOf: (response: ResponseOutcome<R>, deadline: number) => MaybePromise<Settlement>;
+  readonly settlementOf: (
+    settle: Plan<R>["settle"],
+    response: ResponseOutcome<R>,
+    deadline: number,
+  ) => MaybePromise<Settlement>;
+  /** Not bounded: the decision has been made, and whoever answers may take the time it takes. */
+  readonly answerOf: (
+    ask: () => MaybePromise<Answer | void>,
+    answered: () => boolean,
+  ) => MaybePromise<Answer>;
 }
 
 export function userFunctions<R>(settings: Settings<R>, events: Events): UserFunctions<R> {
-  const { skip, idempotencyKey, settle } = settings;
+  const { skip, idempotencyKey } = settings;
 
   /** Asks a function; `instead` answers where it gives nothing that `accept` takes. */
   function soundly<T>(
@@ -144,7 +155,15 @@ export function userFunctions<R>(settings: Settings<R>, events: Events): UserFun
       return isThenable(found) ? found.then(([key]) => key) : found[0];
     },
 
-    settlementOf(response, deadline) {
+    answerOf(ask, answered) {
+      // Whoever has answered may return what they like: many a framework's `send` returns the response.
+      const accept = (value: unknown) =>
+        value === undefined || answered() ? {} : isAnswer(value) ? value : undefined;
+      const fault: [WarningCode, string] = ["TIDEGATE_LIMITED_FAULT", "The onLimited function"];
+      return soundly<Answer>(ask, accept, () => ({}), Infinity, fault);
+    },
+
+    settlementOf(settle, response, deadline) {
       if (!settle) return "keep";
       const accept = (value: unknown) => (isSettlement(value) ? value : undefined);
       const fault: [WarningCode, string] = ["TIDEGATE_SETTLE_FAULT", "The settle function"];
@@ -159,9 +178,21 @@ export function userFunctions<R>(settings: Settings<R>, events: Events): UserFun
   };
 }
 
+/** Whether a value can be answered. */
+function isAnswer(value: unknown): value is Answer {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const { status, type, title, body, contentType } = value as Record<string, unknown>;
+  const isText = (text: unknown) => text === undefined || typeof text === "string";
+  const statusOk =
+    status === undefined || (Number.isInteger(status) && Number(status) >= 400 && Number(status) < 600);
+  const bodyOk = isText(body) || (typeof body === "object" && body !== null);
+  return statusOk && bodyOk && isText(type) && isText(title) && isText(contentType);
+}
+
 const TOO_LATE = Symbol("too late");
 
-function inTime<T>(promise: PromiseLike<T>, deadline: number): Promise<T | typeof TOO_LATE> {
+function inTime<T>(promise: PromiseLike<T>, deadline: number): PromiseLike<T | typeof TOO_LATE> {
+  if (deadline === Infinity) return promise;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<typeof TOO_LATE>((resolve) => {
     timer = setTimeout(resolve, Math.max(0, deadline - performance.now()), TOO_LATE);

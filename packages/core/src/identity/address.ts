@@ -30,11 +30,17 @@ export function addressValue(address: string | undefined, options: AddressOption
   return digits.join("").slice(0, Math.ceil(prefix / 4));
 }
 
+/** The address alone, IPv4 in IPv6 as the IPv4 it is; `undefined` when the text holds none. */
+export function plainAddress(text: string): string | undefined {
+  const bare = bareAddress(text);
+  return bare === undefined ? undefined : ipaddr.process(bare).toString();
+}
+
 /**
  * The address alone, out of what proxies write: `1.2.3.4:5678`, `[2001:db8::1]:443`, `fe80::1%eth0`.
  * `undefined` when it is none. Parsed, not cut: a bare IPv6 address has colons of its own.
  */
-function bareAddress(text: string): string | undefined {
+export function bareAddress(text: string): string | undefined {
   const whole = withoutZone(text.trim());
   if (isIP(whole)) return whole;
   if (whole.startsWith("[")) {

@@ -10,6 +10,8 @@ export interface Identity {
   readonly kind: string;
   /** As it stands in keys: no secret, and never longer than 64 characters. */
   readonly value: string;
+  /** Whether each route is counted for itself. */
+  readonly perRoute?: boolean;
   readonly [MADE]?: true;
 }
 
@@ -17,12 +19,16 @@ export interface Identity {
 export interface RequestContext<R = unknown> {
   /** The framework's own request. */
   readonly request: R;
-  /** The client's address, by the application's own proxy settings; `undefined` when there is none. */
+  /** Where earlier middleware of this framework leaves what it found, such as `user`. */
+  readonly state: object;
+  /** The client's address, by the proxies that are believed; `undefined` when there is none. */
   readonly address: string | undefined;
   /** The address at the other end of the connection: nobody wrote it into a header. */
   readonly peer: string | undefined;
   /** A request header, by its name in lower case. */
   header(name: string): string | undefined;
+  /** A parameter of the query, the first of its name. */
+  query(name: string): string | undefined;
 }
 
 /** A user's own way to name who is counted: text or a number (of kind `id`), or an {@link Identity}. */
@@ -35,12 +41,16 @@ export interface IdentitySource<R = any> {
   identify(context: RequestContext<R>): MaybePromise<Identity | undefined>;
   /** Asks `other` when this one cannot tell. */
   or(other: By<R>): IdentitySource<R>;
+  /** Counts by both together: each pair is somebody of its own. Says nothing when one of them cannot tell. */
+  and(other: By<R>): IdentitySource<R>;
   /** The identity, where it is the same for every request. */
   readonly constant?: Identity;
   /** Whether a client may choose the outcome at will, as with an API key nobody verifies. */
   readonly unverified?: boolean;
   /** Whether the outcome is the client's address. */
   readonly address?: boolean;
+  /** Whether each route may be counted for itself. */
+  readonly perRoute?: boolean;
 }
 
 /** Who a policy counts. */
@@ -48,11 +58,8 @@ export type By<R = any> = IdentitySource<R> | IdentityFunction<R>;
 
 export type MaybePromise<T> = T | PromiseLike<T>;
 
-/** A user of the application, by id. */
-export const user = (id: string | number): Identity => made("user", id);
-
-/** A tenant of the application, by id. */
-export const tenant = (id: string | number): Identity => made("tenant", id);
+/** An identity of a kind, by id. */
+export const identityOf = (kind: "user" | "tenant", id: string | number): Identity => made(kind, id);
 
 /** Whoever `id` is to you. A plain string given as an identity means the same. */
 export const identity = (id: string | number): Identity => made("id", id);
@@ -83,6 +90,19 @@ export function apiKeyOf(key: string, secret?: string): Identity {
 
 /** All requests together. */
 export const EVERYONE: Identity = { kind: "all", value: "-", [MADE]: true };
+
+/** All requests of a route together. */
+export const EVERYONE_PER_ROUTE: Identity = { ...EVERYONE, perRoute: true };
+
+/** Somebody for each pair. Who is everyone adds nobody, but may add the route. */
+export function pairOf(first: Identity, second: Identity): Identity {
+  const perRoute = Boolean(first.perRoute || second.perRoute);
+  const alone = first.kind === EVERYONE.kind ? second : second.kind === EVERYONE.kind ? first : undefined;
+  if (alone) return perRoute ? { ...alone, perRoute } : alone;
+  // Neither sign stands in a value, so no two pairs read the same.
+  const pair = made("both", `${identityText(first)}+${identityText(second)}`);
+  return perRoute ? { ...pair, perRoute } : pair;
+}
 
 /** An identity from what a caller gave, or `undefined` when it is none. */
 export function toIdentity(given: unknown): Identity | undefined {

@@ -1,3 +1,4 @@
+import { debuglog } from "node:util";
 import type { StoreErrorClass } from "../errors.ts";
 import type { FailureRule } from "../failure/fallback.ts";
 
@@ -7,6 +8,16 @@ export type WarningCode =
   | "TIDEGATE_UNVERIFIED_KEY"
   /** A request had no address to count by. Once. */
   | "TIDEGATE_NO_ADDRESS"
+  /** A request came with `X-Forwarded-For`, and no proxy is believed: its peer was counted. Once. */
+  | "TIDEGATE_FORWARDED_UNTRUSTED"
+  /** Everybody is believed about whom they forward for: clients choose their address. Once. */
+  | "TIDEGATE_TRUSTS_EVERYBODY"
+  /** Production, and every process counts for itself. Once. */
+  | "TIDEGATE_NO_SHARED_STORE"
+  /** A request met one limiter twice, and was counted once. Once, and to the debug log when nobody listens. */
+  | "TIDEGATE_COUNTED_ONCE"
+  /** A response had begun before its request was decided: it carries no fields. Once, and to the debug log when nobody listens. */
+  | "TIDEGATE_HEADERS_SENT"
   /** An identity function threw, was too slow or gave nothing usable: the peer's address was counted. */
   | "TIDEGATE_IDENTITY_FAULT"
   /** A cost function threw, was too slow or gave no whole number: the cost was 1. */
@@ -19,6 +30,10 @@ export type WarningCode =
   | "TIDEGATE_POLICY_FAULT"
   /** A skip function threw or was too slow: the request was counted. */
   | "TIDEGATE_SKIP_FAULT"
+  /** An `onLimited` function threw or gave no answer: the usual one was sent. */
+  | "TIDEGATE_LIMITED_FAULT"
+  /** A function for partition keys threw or gave no bytes: the fields carry no `pk`. */
+  | "TIDEGATE_PARTITION_FAULT"
   /** `onEvent` itself threw. Given as a process warning only. */
   | "TIDEGATE_EVENT_FAULT";
 
@@ -40,6 +55,8 @@ export type TidegateEvent =
   | { readonly type: "warning"; readonly code: WarningCode; readonly message: string };
 
 export type EventListener = (event: TidegateEvent) => void;
+
+const debug = debuglog("tidegate");
 
 /** Hands events to the user's listener, and never lets it break a request. */
 export class Events {
@@ -65,6 +82,14 @@ export class Events {
     this.#given.add(code);
     if (this.#listener) this.emit({ type: "warning", code, message });
     else process.emitWarning(message, { type: "TidegateWarning", code });
+  }
+
+  /** What may be as it should, and is of use to whoever looks for a reason: once, and to `NODE_DEBUG=tidegate` when nobody listens. */
+  note(code: WarningCode, message: string): void {
+    if (this.#given.has(code)) return;
+    this.#given.add(code);
+    if (this.#listener) this.emit({ type: "warning", code, message });
+    else debug("%s: %s", code, message);
   }
 
   /** A fault of a user's function: an event each time, and to the process once when nobody listens. */

@@ -1,0 +1,22 @@
+import type { NamedPolicy } from "../plans.ts";
+import type { Told } from "./items.ts";
+
+/** What the limiters that one request meets know of each other. */
+export interface Shared {
+  /** Policies that have been asked about this request: none is asked twice. */
+  readonly asked: Set<NamedPolicy>;
+  /** What each limiter had to tell, in the order in which they were met. */
+  readonly told: Told[];
+}
+
+/** `Symbol.for`: two copies of this package may meet on one request. */
+const SHARED = Symbol.for("tidegate.request");
+
+type Raw = { [SHARED]?: Shared };
+
+/** What is shared already; `undefined` when no limiter has seen this request. */
+export const sharedOf = (raw: object): Shared | undefined => (raw as Raw)[SHARED];
+
+export function share(raw: object): Shared {
+  return ((raw as Raw)[SHARED] ??= { asked: new Set(), told: [] });
+}

@@ -1,0 +1,4 @@
+import { conformance } from "./conformance.ts";
+import { fastifyKit } from "./fastify.kit.ts";
+
+conformance(fastifyKit);
