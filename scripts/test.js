@@ -1,5 +1,6 @@
 /** `npm test`, also on a fresh checkout. What follows `--` goes to vitest: `npm test -- core -t refuses`. */
 import { spawnSync } from "node:child_process";
+import { ensureProxies } from "./proxies.js";
 import { ensureRedisServer } from "./redis.js";
 import { env, root } from "./run.js";
 import { setup } from "./setup.js";
@@ -7,6 +8,7 @@ import { setup } from "./setup.js";
 try {
   setup();
   ensureRedisServer();
+  ensureProxies();
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);

@@ -1,18 +1,18 @@
 import type { RequestContext } from "../identity/identity.ts";
-import { entriesOf, type Proxies, type Trust } from "../identity/proxy.ts";
+import { entriesOf, isUnbelieved, type Proxies, type Trust } from "../identity/proxy.ts";
 import type { Asked } from "./exchange.ts";
 
 /** What sources of identities see of a request. Nothing is worked out before somebody asks, and nothing twice. */
 export class HttpContext<R> implements RequestContext<R> {
   readonly #asked: Asked<R>;
   readonly #proxies: Proxies | undefined;
-  readonly #warn: (trust: Trust) => void;
+  readonly #warn: (trust: Trust["whom"]) => void;
   #address: string | undefined;
   #knowsAddress = false;
   #query: URLSearchParams | undefined;
 
   /** @param warn told whom the application believes, when a request was forwarded and its address is asked for */
-  constructor(asked: Asked<R>, proxies: Proxies | undefined, warn: (trust: Trust) => void) {
+  constructor(asked: Asked<R>, proxies: Proxies | undefined, warn: (whom: Trust["whom"]) => void) {
     this.#asked = asked;
     this.#proxies = proxies;
     this.#warn = warn;
@@ -46,9 +46,17 @@ export class HttpContext<R> implements RequestContext<R> {
   }
 
   #findAddress(): string | undefined {
-    const { peer, trust } = this.#asked;
     const forwardedFor = this.#asked.header("x-forwarded-for");
-    if (forwardedFor !== undefined) this.#warn(this.#proxies?.trust ?? trust);
+    const address = this.#clientOf(forwardedFor);
+    if (forwardedFor !== undefined) {
+      const { whom } = this.#proxies?.trust ?? this.#asked.trust;
+      this.#warn(isUnbelieved(this.#asked.peer, address) ? "nobody" : whom);
+    }
+    return address;
+  }
+
+  #clientOf(forwardedFor: string | undefined): string | undefined {
+    const { peer, trust } = this.#asked;
     if (this.#proxies) return this.#proxies.clientOf(peer, forwardedFor);
     // An entry that is missing was not written by a proxy of the application's: then no entry is believed.
     if (trust.hops !== undefined && entriesOf(forwardedFor) < trust.hops) return peer;

@@ -133,7 +133,7 @@ function guardOn<R, S>(
     );
   }
 
-  function warnOfTrust({ whom }: Trust): void {
+  function warnOfTrust(whom: Trust["whom"]): void {
     const setting = settings.proxies || !framework ? "trustProxy" : framework.trustSetting;
     if (whom === "nobody") {
       events.warnOnce(

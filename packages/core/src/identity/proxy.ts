@@ -8,7 +8,8 @@ import { bareAddress, plainAddress } from "./address.ts";
  * Which proxies to believe about whom they forward for:
  * - a number: so many of them stand in front, each adding one entry to `X-Forwarded-For`
  * - networks: `["10.0.0.0/8", "loopback"]`; `loopback`, `linklocal` and `uniquelocal` are known by name
- * - a function of an address, and of how many hops away it is, counted from 0
+ * - a function of an address, and of how many hops away it is, counted from 0. A peer without an address, such as one
+ *   on a Unix socket, is told as `unix`
  */
 export type TrustProxy = number | readonly string[] | ((address: string, hop: number) => boolean);
 
@@ -26,6 +27,9 @@ export interface Proxies {
   clientOf(peer: string | undefined, forwardedFor: string | undefined): string | undefined;
 }
 
+/** A peer without an address. No network holds it. */
+const UNIX = "unix";
+
 /** More proxies than stand anywhere. */
 const LONG = 64;
 
@@ -38,9 +42,9 @@ export function proxiesOf(setting: TrustProxy): Proxies {
   const hops = typeof setting === "number" ? setting : undefined;
   return {
     trust: { whom: whomOf(setting, trusts), hops },
-    clientOf(peer, forwardedFor) {
-      if (peer === undefined) return undefined;
-      if (forwardedFor === undefined) return peer;
+    clientOf(given, forwardedFor) {
+      if (forwardedFor === undefined) return given;
+      const peer = given ?? UNIX;
       // An entry that is missing was not written by a proxy of ours: then no entry is believed.
       if (hops !== undefined && entriesOf(forwardedFor) < hops) return peer;
       const chain = { headers: { "x-forwarded-for": forwardedFor }, socket: { remoteAddress: peer } };
@@ -74,6 +78,17 @@ export function trustBySample(
   samples.set(application, trust);
   return trust;
 }
+
+/** Whether an address is one of a private network or of this machine: proxies have such, and clients of the internet do not. */
+const isInside = proxyAddr.compile(["loopback", "linklocal", "uniquelocal"]);
+
+/**
+ * Whether a request looks as if a proxy had forwarded it that nobody believes: it comes from inside, and says whom it is for.
+ */
+export const isUnbelieved = (peer: string | undefined, client: string | undefined): boolean => {
+  const bare = peer === undefined ? undefined : bareAddress(peer);
+  return bare !== undefined && peer === client && isInside(bare, 0);
+};
 
 /** How many addresses a field of X-Forwarded-For holds. */
 export const entriesOf = (forwardedFor: string | undefined): number =>
