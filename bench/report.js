@@ -36,24 +36,25 @@ function preface({ date, quick, cpu, cores, system, node, redis, pinned, load },
 /** @param {import("./sections/section.js").Figure[]} figures */
 function verdicts(figures) {
   return table(
-    ["figure", "measured", "must, at most", "goal", "verdict"],
-    figures.map(({ what, measured, must, goal }) => [
-      what,
-      show(measured, measured < 100 ? 2 : 0),
-      String(must),
-      goal === undefined ? "" : String(goal),
-      verdict(measured, must, goal),
-    ]),
+    ["figure", "measured", "must", "goal", "verdict"],
+    figures.map((figure) => {
+      const { what, measured, must, goal, bound = "most" } = figure;
+      const sign = bound === "most" ? "≤" : "≥";
+      return [
+        what,
+        show(measured, measured < 100 ? 2 : 0),
+        `${sign} ${must}`,
+        goal === undefined ? "" : `${sign} ${goal}`,
+        verdict(figure),
+      ];
+    }),
   );
 }
 
-/**
- * @param {number} measured
- * @param {number} must
- * @param {number} [goal]
- */
-function verdict(measured, must, goal) {
+/** @param {import("./sections/section.js").Figure} figure */
+function verdict({ measured, must, goal, bound = "most" }) {
+  const keeps = (/** @type {number} */ limit) => (bound === "most" ? measured <= limit : measured >= limit);
   if (!Number.isFinite(measured)) return "not measured";
-  if (measured > must) return "MISSED";
-  return goal !== undefined && measured <= goal ? "goal reached" : "met";
+  if (!keeps(must)) return "MISSED";
+  return goal !== undefined && keeps(goal) ? "goal reached" : "met";
 }

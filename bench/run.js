@@ -1,7 +1,7 @@
 /**
  * `pnpm bench`: what a decision costs, as one Markdown document on stdout.
  *
- *     pnpm bench [--quick] [--section server,latency,memory] [--only tokenBucket,three]
+ *     pnpm bench [--quick] [--section server,latency,memory,http] [--only tokenBucket,three]
  *                [--beside <folder of Lua>] [--depth 50] [--json <file>]
  *
  * Runs against a Redis server of its own, on loopback and without persistence. Compare rows of one
@@ -19,7 +19,7 @@ import { document } from "./report.js";
 const { values } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
-    section: { type: "string", default: "server,latency,memory" },
+    section: { type: "string", default: "server,latency,memory,http" },
     only: { type: "string", default: "" },
     beside: { type: "string" },
     depth: { type: "string", default: "50" },
@@ -30,8 +30,8 @@ const { values } = parseArgs({
 const depth = Number(values.depth);
 if (!(depth >= 1)) fail(`--depth: give a whole number of commands per pipeline, got ${values.depth}.`);
 
-buildCore();
-// Only from here on is there a core to import.
+buildPackages();
+// Only from here on is there something to import.
 const { sections } = await import("./sections/index.js");
 const { subjects } = await import("./subjects/index.js");
 
@@ -68,8 +68,8 @@ try {
   await redis.stop();
 }
 
-/** What is measured is what would be published: core's dist, as its sources are now. */
-function buildCore() {
+/** What is measured is what would be published: every package's dist, as its sources are now. */
+function buildPackages() {
   const setup = fileURLToPath(new URL("../scripts/setup.js", import.meta.url));
   const { status } = spawnSync(process.execPath, [setup], { stdio: ["ignore", 2, 2] });
   if (status !== 0) process.exit(1);

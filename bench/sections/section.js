@@ -18,7 +18,8 @@
  * @typedef {object} Figure
  * @property {string} what
  * @property {number} measured NaN when its rows were not asked for
- * @property {number} must at most
- * @property {number} [goal] at most
+ * @property {number} must
+ * @property {number} [goal]
+ * @property {"most" | "least"} [bound] which of its bounds `must` and `goal` are; "most" by default
  */
 export {};
