@@ -11,7 +11,7 @@
 if ARGV[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version 1') end
 
 local tables, items = ARGV[2] + 0, ARGV[3] + 0
-local at = 4
+local at = 5
 
 local policies = {}
 for i = 1, tables do
@@ -33,6 +33,13 @@ end
 
 local now = clock()
 
+-- A command that is sent twice moves units once.
+local nonce, again
+if ARGV[4] ~= '' then
+  nonce = KEYS[items + 1]
+  again = redis.pcall('GET', nonce) and true
+end
+
 -- Charges what a request turned out to cost beyond its reservation, room or not: into debt, as deep
 -- as the limit at most.
 local function debit(key, policy, units, lease)
@@ -48,7 +55,9 @@ for i = 1, items do
   local op, policy, units = ARGV[at], policies[ARGV[at + 1] + 0], ARGV[at + 2] + 0
   local mark, lease = tonumber(ARGV[at + 3]), ARGV[at + 4]
   local moved, problem
-  if op == 'c' then
+  if again then
+    moved = 0
+  elseif op == 'c' then
     moved, problem = policy.credit(KEYS[i], policy, now, units, mark, lease)
   elseif op == 'd' then
     moved, problem = debit(KEYS[i], policy, units, lease)
@@ -59,5 +68,6 @@ for i = 1, items do
   reply[i + 2] = moved or problem and class_of(problem) or FLAG
   at = at + 5
 end
+if nonce and not again then keep(nonce, now - now % 1000 + ARGV[4], '1') end
 
 return reply

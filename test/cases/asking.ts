@@ -62,23 +62,24 @@ export interface Asked {
   readonly body?: unknown;
 }
 
-/** What the guard rules of a request from `address`, with no framework around it. */
-export const ruling = (guard: Guard, request: Asked = {}, address = "203.0.113.7"): Promise<Ruling> =>
-  new Promise((resolve) => {
-    const asked = {
-      request,
-      raw: {},
-      method: request.method ?? "GET",
-      url: "/",
-      peer: address,
-      address,
-      trust: { whom: "nobody" },
-      state: request,
-      route: undefined,
-      header: (name: string) => request.headers?.[name],
-    } as const;
-    guard.rule(asked, resolve);
-  });
+/** A request from `address`, with no framework around it. */
+export const askedOf = (request: Asked, address = "203.0.113.7") =>
+  ({
+    request,
+    raw: {},
+    method: request.method ?? "GET",
+    url: "/",
+    peer: address,
+    address,
+    trust: { whom: "nobody" },
+    state: request,
+    route: undefined,
+    header: (name: string) => request.headers?.[name],
+  }) as const;
+
+/** What the guard rules of it. */
+export const ruling = (guard: Guard, request: Asked = {}, address?: string): Promise<Ruling> =>
+  new Promise((resolve) => guard.rule(askedOf(request, address), resolve));
 
 /** Units used of each policy, by a look that charges nothing. */
 export async function used(limiter: Limiter, identity: Parameters<Limiter["peek"]>[0]["identity"] = "x") {

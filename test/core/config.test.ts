@@ -191,13 +191,34 @@ describe("a configuration is checked whole", () => {
       "maybe",
     ],
     [
-      "the local rule",
+      "a local rule without policies",
       { limit: 1, window: 1, onFailure: { local: {} } },
-      "TIDEGATE_OPTION_NOT_YET",
-      "onFailure",
-      { local: {} },
+      "TIDEGATE_POLICY_MISSING",
+      "onFailure.local",
+      {},
     ],
-    ["instances", { limit: 1, window: 1, instances: 2 }, "TIDEGATE_OPTION_NOT_YET", "instances", 2],
+    [
+      "a local rule of what is no policy",
+      { limit: 1, window: 1, onFailure: { local: { a: 5 } } },
+      "TIDEGATE_OPTION_INVALID",
+      "onFailure.local.a",
+      5,
+    ],
+    [
+      "a local share of nobody knows how many",
+      { limit: 1, window: 1, onFailure: "local" },
+      "TIDEGATE_OPTION_INVALID",
+      "onFailure",
+      "local",
+    ],
+    ["no instances", { limit: 1, window: 1, instances: 0 }, "TIDEGATE_OPTION_INVALID", "instances", 0],
+    [
+      "a URL whose connection is to be shared",
+      { redis: "redis://localhost", limit: 1, window: 1, shareConnection: true },
+      "TIDEGATE_OPTION_INVALID",
+      "shareConnection",
+      true,
+    ],
     ["a settle that is none", { limit: 1, window: 1, settle: 1 }, "TIDEGATE_OPTION_INVALID", "settle", 1],
     ["a listener that is none", { limit: 1, window: 1, onEvent: 1 }, "TIDEGATE_OPTION_INVALID", "onEvent", 1],
     ["a skip that is none", { limit: 1, window: 1, skip: true }, "TIDEGATE_OPTION_INVALID", "skip", true],
@@ -243,7 +264,7 @@ describe("a configuration is checked whole", () => {
 
   it("shows the name in plain words when a policy's option is misspelt", () => {
     expect(complaint(() => tokenBucket({ capcity: 1, refillPerSecond: 1 } as any))?.message).toBe(
-      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, cost, mode, unit, got 1.",
+      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, cost, mode, unit, onFailure, got 1.",
     );
   });
 });

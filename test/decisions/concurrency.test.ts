@@ -132,15 +132,13 @@ describe("a holder that is gone", () => {
     await one.limiter.close();
   });
 
-  it("that closed its limiter can exit, and its lease ends by itself", async () => {
-    const one = await oneSlot(900);
-    const child = holder(one.prefix, 900, true);
+  it("that closes its limiter gives its slot back at once, and can exit", async () => {
+    const one = await oneSlot(60_000);
+    const child = holder(one.prefix, 60_000, true);
     const exited = new Promise((resolve) => child.once("exit", resolve));
     await holds(child);
-    const ends = await leaseEnd(one.prefix);
+    expect((await take(one)).allowed).toBe(true);
     expect(await Promise.race([exited, sleep(3000, "still there")])).toBe(0);
-    await eventually("the slot is free", async () => (await take(one)).allowed);
-    expect(await serverMs()).toBeGreaterThanOrEqual(ends);
     await one.limiter.close();
   });
 });

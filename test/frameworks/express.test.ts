@@ -153,6 +153,13 @@ describe.each(expresses)("On %s", (name, make) => {
   });
 });
 
+it("a limiter that was extended is not extended by the same name again", () => {
+  const policies = { login: fixedWindow({ limit: 5, window: "15m" }) };
+  expect(() => rateLimit({ limit: 1, window: 1 }).with({ policies }).with({ policies })).toThrow(
+    expect.objectContaining({ code: "TIDEGATE_POLICY_DUPLICATE", option: "with.policies.login" }),
+  );
+});
+
 it("has exact types", () => {
   expectTypeOf<Request["rateLimit"]>().toEqualTypeOf<Decision | undefined>();
   const limit = rateLimit({

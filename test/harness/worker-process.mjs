@@ -72,8 +72,11 @@ const tasks = {
 
   /** Stands by for one contest after the other: asks `times` at once, when it is told to go. */
   async crew({ url }) {
+    let last;
     for (;;) {
       const contest = await nextMessage();
+      // A limiter that closes gives its slots in flight back: nobody is to count them before the contest is over.
+      await last?.close();
       if (contest === "end") return;
       const { prefix, policies, times, identity = "somebody", cost = 1, idempotencyKey } = contest;
       const limiter = createLimiter({
@@ -83,13 +86,13 @@ const tasks = {
         timeoutMs: 10_000,
         idempotencyMs: 10_000,
       });
+      last = limiter;
       while ((await limiter.decide({ identity, cost: 0 })).degraded);
       const told = nextMessage();
       process.send?.("ready");
       await told;
       const request = { identity, cost, ...(idempotencyKey && { idempotencyKey }) };
       const decisions = await Promise.all(Array.from({ length: times }, () => limiter.decide(request)));
-      await limiter.close();
       process.send?.(decisions.map(({ allowed, degraded, replayed }) => ({ allowed, degraded, replayed })));
     }
   },

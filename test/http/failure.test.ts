@@ -2,6 +2,7 @@
 import { fixedWindow, rateLimit, tokenBucket } from "@tidegate/express";
 import express, { type RequestHandler } from "express";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { eventually } from "../harness/eventually.ts";
 import {
   expresses,
   limiting,
@@ -42,7 +43,7 @@ describe.each(expresses)("On %s", (_, express) => {
       const server = await ownRedis();
       const limit = limiting({ redis: server.url, policies, onFailure });
       const app = serve(express, limit);
-      await visit(app);
+      await eventually("Redis decides", async () => "RateLimit" in (await visit(app)).fields);
       limit.events.length = 0;
       server.pause();
       expect(await visit(app)).toEqual(answer);
@@ -147,7 +148,7 @@ it("A Redis that hangs: answers in time, one event for the outage, nothing charg
 
   limit.events.length = 0;
   server.resume();
-  await sleep(100);
+  await eventually("Redis is asked again", () => typesOf(limit).includes("recovered"), 2000);
   expect(statuses(await visits(3, app))).toEqual([200, 200, 429]);
   expect(typesOf(limit)).toEqual(["recovered"]);
 });

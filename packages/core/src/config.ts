@@ -1,8 +1,7 @@
 import type { Redis } from "ioredis";
-import { type Cost, isPolicy, type Mode, type Policy } from "./algorithms/policy.ts";
+import { type Cost, type FailureRule, isPolicy, type Mode, type Policy } from "./algorithms/policy.ts";
 import type { Decision } from "./decision.ts";
 import { ConfigError } from "./errors.ts";
-import type { FailureRule } from "./failure/fallback.ts";
 import type { HeaderOptions } from "./header-options.ts";
 import type { By, MaybePromise } from "./identity/identity.ts";
 import type { TrustProxy } from "./identity/proxy.ts";
@@ -19,6 +18,11 @@ import type { Store } from "./stores/store.ts";
 export interface Config<R = any, S = any> {
   /** A Redis URL, or a client whose server is to be used. Omitted: this process's memory. */
   redis?: string | Redis | undefined;
+  /**
+   * Uses the client that is given as `redis` as it is, instead of a connection of its own. It is never closed and never
+   * changed; as it may send a command twice, every charge is kept for a moment to be recognised. False by default.
+   */
+  shareConnection?: boolean;
   /** A store made beforehand, instead of `redis`. */
   store?: Store;
   /** Begins every key. Two services on one Redis give different ones. `"rl"` by default. */
@@ -54,15 +58,22 @@ export interface Config<R = any, S = any> {
   skip?: (request: R) => MaybePromise<boolean>;
   /** How long a decision may take, milliseconds. 50 by default. Holds for a request's own functions too. */
   timeoutMs?: number;
+  /**
+   * How long a request's own functions may take together, where it is not what a decision may take, milliseconds. The
+   * store then has all of `timeoutMs`.
+   */
+  functionTimeoutMs?: number;
   /** What answers when the store cannot. `"open"` by default. */
   onFailure?: FailureRule;
+  /** How many processes share the limits: what the rule `"local"` divides them by. */
+  instances?: number;
   /** Which header fields responses carry. */
   headers?: HeaderOptions;
   /**
    * Asked before a refusal is answered, whatever its reason. Status and headers are on the response by then. It may
    * return parts of another answer, or answer by itself. Not bounded by `timeoutMs`.
    */
-  onLimited?: (refusal: Refusal, request: R, response: S) => MaybePromise<Answer | void>;
+  onLimited?: (refusal: Refusal, request: R, response: S) => MaybePromise<Answer | S | void>;
   /** Told of every degraded decision, warning, recovery and audit. */
   onEvent?: EventListener;
   /** Gives a request's units back after its response: when that was below 400, or when it was not. */

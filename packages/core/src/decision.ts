@@ -33,9 +33,9 @@ export interface Verdict {
   readonly shadow: boolean;
 }
 
-/** The failure rule that answered in the store's place. */
+/** The failure rule that answered in the store's place. Under `local` it knows this process's own counts. */
 export interface Degraded {
-  readonly rule: "open" | "closed";
+  readonly rule: "open" | "closed" | "local";
   readonly reason: StoreErrorClass;
 }
 
@@ -66,7 +66,10 @@ export interface Decision {
   readonly at: number;
   /** Units the request asked of each policy that has no cost of its own. */
   readonly cost: number;
-  /** One per policy, in the order of the configuration. Empty when `degraded`: then nothing is known. */
+  /**
+   * One per policy, in the order of the configuration. When `degraded`, those of this process's own policies under the
+   * rule `local`, and otherwise none: nothing is known then.
+   */
   readonly verdicts: readonly Verdict[];
   /**
    * Milliseconds until the same request would pass, the longest wait of the policies that refused.

@@ -1,27 +1,34 @@
 import { TAGS } from "./algorithms/index.ts";
-import type { Policy } from "./algorithms/policy.ts";
 import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
 import type { Config, Settlement } from "./config.ts";
-import type { Decision, Receipt } from "./decision.ts";
-import { ConfigError, StoreError } from "./errors.ts";
+import type { Charge, Decision } from "./decision.ts";
+import { ConfigError, StoreError, type StoreErrorClass } from "./errors.ts";
 import { explain, type Part } from "./explain.ts";
 import { withDeadline } from "./failure/deadline.ts";
-import { degradedDecision, type FailureRule } from "./failure/fallback.ts";
-import { Health } from "./failure/health.ts";
+import { withBreaker } from "./failure/breaker.ts";
+import { degradedDecision, inPlaceOf, LocalMemory } from "./failure/fallback.ts";
+import { Health, type HealthReport } from "./failure/health.ts";
 import { type Identity, identityText } from "./identity/identity.ts";
 import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
-import { leaseId, Leases } from "./leases.ts";
+import { uniqueId } from "./ids.ts";
+import { Leases } from "./leases.ts";
+import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
-import { type Plan, segmentOf } from "./plans.ts";
+import { type Failure, type Plan, segmentOf } from "./plans.ts";
+import { type Open, OwnReceipt } from "./receipt.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { redisStore } from "./stores/redis.ts";
 import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";
+import { coalesce } from "./tiers/coalesce.ts";
 import { direct } from "./tiers/tier.ts";
 
 /** A question whose parts are known to be sound. */
 export interface Question {
-  readonly onFailure: FailureRule;
+  /** What answers when the store cannot. */
+  readonly failure: Failure["rule"];
+  /** The parts of this process's own policies, should the rule be `local`. */
+  readonly local: () => readonly Part[];
   readonly parts: readonly Part[];
   /** What the request costs where a policy has no cost of its own. */
   readonly cost: number;
@@ -52,29 +59,36 @@ export interface Engine<R = any, S = any> {
   /** For `ms`, or for ever when `Infinity`. */
   block(identity: Identity, ms: number, reason: string, done: Changed): void;
   unblock(identity: Identity, done: Changed): void;
+  /** Whether the store answers. */
+  health(): HealthReport;
+  /** A decision whose units are to come back when the limiter is closed and nobody has settled it by then. */
+  reserved(decision: Decision): void;
   /** Called whenever leases were given back: there may be room for who waits. */
   onRelease(listener: () => void): void;
   close(): Promise<void>;
 }
 
-/** What a receipt stands for, until it is settled. */
-interface Open {
-  readonly policies: readonly Policy[];
-  readonly ownCost: readonly boolean[];
-  /** The key under which the grant is kept, if it is. */
-  readonly nonce: string | undefined;
-}
-
 /** @throws ConfigError for the first setting that cannot work */
 export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const settings = settingsOf(config);
-  const events = new Events(settings.onEvent);
-  const health = new Health(events);
+  const events = new Events(settings.onEvent, settings.prefix);
+  const local = new LocalMemory();
+  const health = new Health(events, () => local.drop());
   const store = storeOf(config);
   const ours = config.store === undefined;
-  const timely = withDeadline(direct(store));
+  const breaker = withBreaker(
+    withDeadline(store.batches ? coalesce(store) : direct(store)),
+    settings.timeoutMs,
+    (isOpen) => {
+      tellBreaker(settings.prefix, isOpen);
+      if (!isOpen) health.answered();
+    },
+  );
+  const reservations = new Set<Decision>();
+  /** Decisions whose slots in flight this process holds. */
+  const inFlight = new Set<Decision>();
+  let closing: Promise<void> | undefined;
   const leases = new Leases(store);
-  const open = new WeakMap<Receipt, Open>();
   const releaseListeners: (() => void)[] = [];
   const policies = new Set(settings.plan.policies);
   const routes = new Set(settings.routes.map(({ name }) => name));
@@ -105,58 +119,103 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       blocks: settings.blocking
         ? [...new Set(identities.map((identity) => blockKeyOf(settings.prefix, identity)))]
         : [],
-      lease: takesLease ? leaseId() : undefined,
+      lease: takesLease ? uniqueId() : undefined,
       nonce: nonce ? { key: nonce, keepMs: settings.idempotencyMs } : undefined,
     };
   }
 
   function decide(question: Question, done: (decision: Decision) => void): void {
-    const { parts, cost, onFailure: rule } = question;
+    if (!decisionsAreWatched()) return ask(question, done);
+    const start = performance.now();
+    ask(question, (decision) => {
+      const names = question.parts.map(({ name }) => name);
+      tellDecision(settings.prefix, names, decision, performance.now() - start);
+      done(decision);
+    });
+  }
+
+  function ask(question: Question, done: (decision: Decision) => void): void {
+    const { parts, cost } = question;
     const check = checkOf(question);
+    let passed = false;
     const decisionOf = (outcome: Outcome): Decision => {
       const decision = explain(parts, cost, check, outcome);
-      if (decision.receipt) remember(decision.receipt, parts, check.nonce?.key);
+      if (decision.receipt) remember(decision, parts, check.nonce?.key, store);
       return decision;
     };
-    timely.decide(
+    breaker.decide(
       check,
       (error, outcome) => {
         if (outcome) {
           health.answered();
           return done(decisionOf(outcome));
         }
-        const { reason } = error ?? new StoreError("unknown", "the store gave no answer");
-        if (error) health.failed(error);
-        events.emit({ type: "degraded", rule, reason });
-        done(degradedDecision(rule, reason, cost));
+        const failure = error ?? new StoreError("unknown", "the store gave no answer");
+        health.failed(failure);
+        events.emit({ type: "degraded", rule: question.failure, reason: failure.reason });
+        degrade(question, failure.reason, (decision) => {
+          passed = decision.allowed;
+          done(decision);
+        });
       },
       // The rule has answered. What passed by it stays charged, what did not is given back, and a slot
       // in flight that nobody knows of is free again.
-      (outcome) => settle(decisionOf(outcome), rule === "closed" ? "giveBack" : "keep", () => {}),
+      (outcome) => {
+        tellLate(settings.prefix, "late");
+        settle(decisionOf(outcome), passed ? "keep" : "giveBack", () => {});
+      },
     );
   }
 
-  function remember(receipt: Receipt, parts: readonly Part[], nonce: string | undefined): void {
-    const charged = receipt.charges.map(({ policy }) => parts.find(({ name }) => name === policy)!);
-    const policies = charged.map(({ policy }) => policy);
-    open.set(receipt, { policies, ownCost: charged.map(({ ownCost }) => ownCost), nonce });
-    if (receipt.lease === undefined) return;
-    const leased = receipt.charges.flatMap((charge, i) =>
-      policies[i]!.algorithm.renew ? [{ charge, policy: policies[i]! }] : [],
+  /** The failure rule's answer. */
+  function degrade(question: Question, reason: StoreErrorClass, done: (decision: Decision) => void): void {
+    const { failure: rule, cost } = question;
+    if (rule !== "local") return done(degradedDecision(rule, reason, cost));
+    const parts = question.local();
+    const check = checkOf({ ...question, parts, idempotencyKey: undefined });
+    const memory = local.store;
+    memory.decide(
+      [check],
+      [
+        (_, outcome) => {
+          if (!outcome) return done(degradedDecision("closed", reason, cost));
+          const decision = inPlaceOf(explain(parts, cost, check, outcome), { rule, reason });
+          if (decision.receipt) remember(decision, parts, undefined, memory);
+          done(decision);
+        },
+      ],
     );
-    if (leased.length > 0) leases.hold(receipt.lease, leased);
   }
 
-  function settle({ receipt }: Decision, outcome: Settlement, done: Changed): void {
-    const known = receipt && open.get(receipt);
+  function remember(
+    decision: Decision,
+    parts: readonly Part[],
+    nonce: string | undefined,
+    where: Store,
+  ): void {
+    const { charges, lease } = decision.receipt!;
+    OwnReceipt.open(decision.receipt!, { parts, nonce, store: where });
+    if (lease === undefined) return;
+    inFlight.add(decision);
+    const leased = charges.flatMap((charge) => {
+      const { policy } = partOf(charge, parts);
+      return policy.algorithm.renew ? [{ charge, policy }] : [];
+    });
+    if (leased.length > 0 && where === store) leases.hold(lease, leased);
+  }
+
+  function settle(decision: Decision, outcome: Settlement, done: Changed): void {
+    const { receipt } = decision;
+    const known = receipt && OwnReceipt.take(receipt);
     if (!known) return done(undefined, 0);
-    open.delete(receipt);
-    const moves = receipt.charges.flatMap((charge, i): Move[] => {
+    inFlight.delete(decision);
+    reservations.delete(decision);
+    const moves = receipt.charges.flatMap((charge): Move[] => {
       const { key, units, mark, policy: name } = charge;
-      const policy = known.policies[i]!;
+      const { policy, ownCost } = partOf(charge, known.parts);
       const move = { policy, key, mark, lease: receipt.lease };
       if (policy.algorithm.renew) return [{ ...move, kind: "credit", units }];
-      const less = units - actualOf(outcome, name, units, known.ownCost[i]!);
+      const less = units - actualOf(outcome, name, units, ownCost);
       if (less === 0) return [];
       return [{ ...move, kind: less > 0 ? "credit" : "debit", units: Math.abs(less) }];
     });
@@ -164,7 +223,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     if (moves.length === 0) return done(undefined, 0);
     // What was given back whole may not be had again for nothing: the next try is charged.
     if (known.nonce !== undefined && outcome === "giveBack") store.forget([known.nonce], () => {});
-    store.settle(moves, (error, changed) => {
+    known.store.settle(moves, (error, changed) => {
       if (error) health.failed(error);
       if (receipt.lease !== undefined) for (const listener of releaseListeners) listener();
       done(error, changed);
@@ -185,6 +244,22 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       if (!error) events.emit({ type: "audit", action, identity: identityText(identity), reason });
       done(error, changed);
     };
+  }
+
+  /** Gives back what this process holds, for as long as a decision may take, and then lets go. */
+  async function close(): Promise<void> {
+    leases.stop();
+    breaker.stop();
+    const left: [Decision, Settlement][] = [
+      ...[...reservations].map((decision): [Decision, Settlement] => [decision, "giveBack"]),
+      ...[...inFlight].map((decision): [Decision, Settlement] => [decision, "keep"]),
+    ];
+    const given = left.map(
+      ([decision, outcome]) => new Promise<void>((resolve) => settle(decision, outcome, () => resolve())),
+    );
+    if (given.length > 0) await atMost(settings.timeoutMs, Promise.all(given));
+    local.drop();
+    if (ours) await store.close();
   }
 
   return {
@@ -216,12 +291,22 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       store.forget([blockKeyOf(settings.prefix, identity)], audit("unblock", identity, "", done));
     },
     onRelease: (listener) => void releaseListeners.push(listener),
-    async close() {
-      leases.stop();
-      if (ours) await store.close();
-    },
+    health: () => health.report(breaker.isOpen),
+    reserved: (decision) => void (decision.receipt && reservations.add(decision)),
+    close: () => (closing ??= close()),
   };
 }
+
+/** Waits for a promise, or so long. */
+async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  await Promise.race([promise, over]);
+  clearTimeout(timer);
+}
+
+const partOf = ({ policy }: Charge, parts: Open["parts"]): Open["parts"][number] =>
+  parts.find(({ name }) => name === policy)!;
 
 /** What a request turned out to cost a policy. */
 function actualOf(outcome: Settlement, name: string, units: number, ownCost: boolean): number {
@@ -247,13 +332,14 @@ function binding(key: string, parts: readonly Part[]): string {
   return digest(JSON.stringify([key, asked]));
 }
 
-function storeOf({ redis, store }: Config): Store {
+function storeOf({ redis, store, shareConnection }: Config): Store {
   if (store !== undefined) {
     if (typeof store?.decide === "function") return store;
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
   }
   if (redis === undefined) return memoryStore();
-  if (typeof redis === "string" || isIoredis(redis)) return redisStore(ioredisClient(redis));
+  if (typeof redis === "string" || isIoredis(redis))
+    return redisStore(ioredisClient(redis, { share: shareConnection ?? false }));
   const advice = "give a URL such as redis://localhost:6379, or an ioredis client";
   throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redis", redis, advice);
 }

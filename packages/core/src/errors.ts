@@ -65,8 +65,10 @@ export type StoreErrorClass =
   | "late"
   /** There is no connection, or it broke before the answer came. */
   | "connection"
-  /** The server answers, but cannot decide now: loading, down, busy, read-only, out of memory. */
+  /** The server answers, but cannot decide now: loading, down, busy, out of memory. */
   | "unavailable"
+  /** The server is a replica, or has become one: it takes no writes. */
+  | "readonly"
   /** A key of ours holds another type: somebody else writes under this prefix. */
   | "foreign"
   /** A key of ours holds something that this algorithm did not write. */

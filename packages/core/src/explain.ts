@@ -1,7 +1,8 @@
 import type { Algorithm } from "./algorithms/algorithm.ts";
 import type { Policy } from "./algorithms/policy.ts";
-import type { Charge, Decision, Receipt, Verdict } from "./decision.ts";
+import type { Charge, Decision, Verdict } from "./decision.ts";
 import type { Identity } from "./identity/identity.ts";
+import { OwnReceipt } from "./receipt.ts";
 import type { Check, Outcome } from "./stores/store.ts";
 
 /** One policy as it stands for one request. */
@@ -46,7 +47,7 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
     at += algorithm.words + (shadow ? 1 : 0);
   }
   const owed = charges.length > 0 && !check.peek && !outcome.replayed;
-  const receipt: Receipt | undefined = owed ? { at: now, charges, lease: check.lease } : undefined;
+  const receipt = owed ? new OwnReceipt(now, charges, check.lease) : undefined;
   return {
     allowed: granted,
     at: now / 1000,

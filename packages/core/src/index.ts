@@ -1,12 +1,21 @@
 export { concurrency, type ConcurrencyOptions } from "./algorithms/concurrency.ts";
 export { fixedWindow, type FixedWindowOptions } from "./algorithms/fixed-window.ts";
 export { gcra, type GcraOptions } from "./algorithms/gcra.ts";
-export type { Cost, Mode, Policy, PolicyOptions, Unit, WindowOptions } from "./algorithms/policy.ts";
+export type {
+  Cost,
+  FailureRule,
+  LocalRule,
+  Mode,
+  Policy,
+  PolicyOptions,
+  Unit,
+  WindowOptions,
+} from "./algorithms/policy.ts";
 export { slidingLog } from "./algorithms/sliding-log.ts";
 export { slidingWindow } from "./algorithms/sliding-window.ts";
 export { tokenBucket, type TokenBucketOptions } from "./algorithms/token-bucket.ts";
 export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.ts";
-export { ioredisClient } from "./clients/ioredis.ts";
+export { ioredisClient, type IoredisOptions } from "./clients/ioredis.ts";
 export type { CalendarUnit } from "./algorithms/calendar.ts";
 export {
   type Answer,
@@ -27,7 +36,7 @@ export {
   type StoreErrorClass,
   TidegateError,
 } from "./errors.ts";
-export type { FailureRule } from "./failure/fallback.ts";
+export type { HealthReport } from "./failure/health.ts";
 export type { HeaderOptions, PartitionKeyFunction, Standard } from "./header-options.ts";
 export {
   type Asked,
@@ -54,6 +63,7 @@ export {
 export { type Trust, trustBySample, type TrustProxy } from "./identity/proxy.ts";
 export { globally, ip, type IpOptions, route, tenant, user } from "./identity/sources.ts";
 export { createLimiter, type Limiter, type Reservation } from "./limiter.ts";
+export type { BreakerMessage, DecisionMessage, LateMessage, PolicyOutcome } from "./observe/channels.ts";
 export type { EventListener, TidegateEvent, WarningCode } from "./observe/events.ts";
 export { type Duration, flag, oneOf } from "./options.ts";
 export type { DecideRequest, IdentityInput } from "./request.ts";

@@ -1,15 +1,7 @@
-import { randomBytes } from "node:crypto";
 import type { Policy } from "./algorithms/policy.ts";
 import type { Charge } from "./decision.ts";
 import type { Move, Store } from "./stores/store.ts";
 import { every } from "./timers.ts";
-
-/** Names this process among all that share a store. */
-const PROCESS = randomBytes(9).toString("base64url");
-let count = 0;
-
-/** An id that no other request has, here or elsewhere. */
-export const leaseId = (): string => `${PROCESS}.${(++count).toString(36)}`;
 
 /** So many renewals keep a server for about 0.2 ms. */
 const MOST_AT_ONCE = 64;

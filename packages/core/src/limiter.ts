@@ -3,7 +3,8 @@ import type { Decision } from "./decision.ts";
 import { type RequestErrorCode, show, TidegateError } from "./errors.ts";
 import { createEngine, type Engine, type Question } from "./engine.ts";
 import type { Part } from "./explain.ts";
-import { type Identity, toIdentity } from "./identity/identity.ts";
+import type { HealthReport } from "./failure/health.ts";
+import { EVERYONE, type Identity, toIdentity } from "./identity/identity.ts";
 import { type Duration, duration, isCost } from "./options.ts";
 import type { NamedPolicy } from "./plans.ts";
 import type { DecideRequest, IdentityInput } from "./request.ts";
@@ -60,7 +61,12 @@ export interface Limiter {
    */
   block(identity: IdentityInput, span: Duration, reason?: string): Promise<void>;
   unblock(identity: IdentityInput): Promise<void>;
-  /** Closes what the limiter opened. May be called twice. */
+  /** Whether the store answers, for readiness endpoints. Asks nothing. */
+  health(): HealthReport;
+  /**
+   * Gives back reservations and slots in flight that this process still holds, and closes what the limiter opened.
+   * Takes at most `timeoutMs` and a little. May be called twice.
+   */
   close(): Promise<void>;
 }
 
@@ -98,8 +104,10 @@ export function limiterOf(engine: Engine): Limiter {
         ownCost: own !== undefined,
       };
     });
+    const { rule: failure } = plan.failure;
     const deadline = performance.now() + settings.timeoutMs;
-    return { parts, cost: whole, deadline, idempotencyKey, onFailure: plan.onFailure };
+    const local = () => plan.failure.local.map((named) => localPart(named, identity, whole));
+    return { parts, cost: whole, deadline, idempotencyKey, failure, local };
   }
 
   const ask = (question: Question) => new Promise<Decision>((resolve) => engine.decide(question, resolve));
@@ -117,6 +125,7 @@ export function limiterOf(engine: Engine): Limiter {
     },
     async reserve(request) {
       const decision = await decide(request);
+      engine.reserved(decision);
       return {
         decision,
         commit: async (actual) => settle(decision, actual),
@@ -148,6 +157,7 @@ export function limiterOf(engine: Engine): Limiter {
     async unblock(identity) {
       return promised((done) => engine.unblock(oneIdentity(identity), done));
     },
+    health: () => engine.health(),
     close: () => engine.close(),
   };
 }
@@ -179,6 +189,22 @@ function oneIdentity(given: IdentityInput): Identity {
   const advice = "give user(id), ipOf(address) or text that is not empty";
   throw requestError("TIDEGATE_IDENTITY_MISSING", `identity: ${advice}, got ${show(given)}.`);
 }
+
+/** A policy of this process's own: who it counts is not to be asked for by its name, which is nobody's else. */
+function localPart(named: NamedPolicy, given: DecideRequest["identity"] | undefined, whole: number): Part {
+  const { name, segment, policy } = named;
+  const known = named.by?.constant ?? toIdentity(given) ?? toIdentity((given as Given)?.[name]);
+  const identity =
+    known ??
+    Object.values(given ?? {})
+      .map(toIdentity)
+      .find(Boolean) ??
+    EVERYONE;
+  const own = typeof policy.cost === "number" ? policy.cost : undefined;
+  return { name, segment, policy, identity, cost: own ?? whole, ownCost: own !== undefined };
+}
+
+type Given = Readonly<Record<string, unknown>> | undefined;
 
 function identityFor(named: NamedPolicy, given: DecideRequest["identity"] | undefined): Identity {
   const constant = named.by?.constant;

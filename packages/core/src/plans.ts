@@ -1,4 +1,11 @@
-import { type Cost, isPolicy, type Mode, type Policy } from "./algorithms/policy.ts";
+import {
+  type Cost,
+  type FailureRule,
+  isPolicy,
+  type LocalRule,
+  type Mode,
+  type Policy,
+} from "./algorithms/policy.ts";
 import { slidingWindow } from "./algorithms/sliding-window.ts";
 import type {
   Config,
@@ -9,10 +16,10 @@ import type {
   Settlement,
 } from "./config.ts";
 import { ConfigError } from "./errors.ts";
-import type { FailureRule } from "./failure/fallback.ts";
 import type { By, IdentitySource, MaybePromise } from "./identity/identity.ts";
 import { safeValue } from "./identity/key.ts";
 import { toSource } from "./identity/sources.ts";
+import { freeName } from "./names.ts";
 import { type Duration, isCost, oneOf, onlyKnown, optionalFunction } from "./options.ts";
 
 /** A policy in its place. */
@@ -32,9 +39,25 @@ export interface Plan<R = any> {
   readonly route: string | undefined;
   readonly policies: readonly NamedPolicy<R>[];
   readonly cost: Cost<R>;
+  /** The rule for policies that say nothing of their own. */
   readonly onFailure: FailureRule;
+  /** What answers when the store cannot: the strictest rule of its policies. */
+  readonly failure: Failure<R>;
   readonly mode: Mode | undefined;
   readonly settle: ((response: ResponseOutcome<R>) => MaybePromise<Settlement>) | undefined;
+}
+
+/** What answers when the store cannot. */
+export interface Failure<R = any> {
+  readonly rule: "open" | "closed" | "local";
+  /** The policies of this process's own, under the rule `local`. */
+  readonly local: readonly NamedPolicy<R>[];
+}
+
+/** What {@link failureOf} has to know of a configuration besides its policies. */
+interface Sharing<R> {
+  readonly by: IdentitySource<R> | undefined;
+  readonly instances: number | undefined;
 }
 
 const OVERRIDES = [
@@ -61,11 +84,15 @@ const MOST_POLICIES = 16;
 /** @throws ConfigError for the first setting that cannot work */
 export function planOf<R>(config: Config<R>): Plan<R> {
   const mode = modeOf("mode", config.mode);
+  const by = byOf<R>("by", config.by);
+  const policies = named("policies", policiesIn("", config), by, mode, (name) => name);
+  const onFailure = config.onFailure ?? "open";
   return {
     route: undefined,
-    policies: named("", policiesIn("", config), byOf("by", config.by), mode, (name) => name),
+    policies,
     cost: config.cost === undefined ? 1 : costOf("cost", config.cost),
-    onFailure: failureRule("onFailure", config.onFailure ?? "open"),
+    onFailure,
+    failure: failureOf("", policies, onFailure, { by, instances: config.instances }),
     mode,
     settle: settleOf("", config),
   };
@@ -96,14 +123,16 @@ export function routePlan<R>(
     const counted = group === undefined && (!own || usual[name] === value);
     return counted ? name : `${place}.${name}`;
   };
-  const policies = own ? policiesIn(at, override) : usual;
+  const given = own ? policiesIn(at, override) : usual;
   const unchanged = !own && group === undefined && override.by === undefined && override.mode === undefined;
+  const policies = unchanged ? base.policies : named(under(at, "policies"), given, by, mode, segmentFor);
+  const onFailure = override.onFailure ?? base.onFailure;
   return {
     route,
-    policies: unchanged ? base.policies : named(at, policies, by, mode, segmentFor),
+    policies,
     cost: override.cost === undefined ? base.cost : costOf(`${at}.cost`, override.cost),
-    onFailure:
-      override.onFailure === undefined ? base.onFailure : failureRule(`${at}.onFailure`, override.onFailure),
+    onFailure,
+    failure: failureOf(at, policies, onFailure, { by, instances: config.instances }),
     mode,
     settle:
       override.settle === undefined && override.giveBackOn === undefined
@@ -118,6 +147,7 @@ export interface Added<R = any> {
   readonly cost: Cost<R> | undefined;
   readonly onFailure: FailureRule | undefined;
   readonly settle: Plan<R>["settle"];
+  readonly sharing: Sharing<R>;
 }
 
 /** @throws ConfigError for the first setting that cannot work */
@@ -133,32 +163,47 @@ export function additionOf<R>(config: Config<R>, base: Plan<R>, extension: Exten
   const segmentFor = (name: string) => (place === undefined ? name : `${place}.${name}`);
   return {
     policies:
-      extension.policies === undefined ? [] : named(at, policiesIn(at, extension), by, mode, segmentFor),
+      extension.policies === undefined
+        ? []
+        : named(under(at, "policies"), policiesIn(at, extension), by, mode, segmentFor),
     cost: cost === undefined ? undefined : costOf(`${at}.cost`, cost),
-    onFailure: onFailure === undefined ? undefined : failureRule(`${at}.onFailure`, onFailure),
+    onFailure:
+      onFailure === undefined ? undefined : checkRule(`${at}.onFailure`, onFailure, config.instances),
     settle: giveBackOn === undefined && settle === undefined ? undefined : settleOf(at, extension),
+    sharing: { by, instances: config.instances },
   };
 }
 
 /**
- * A plan with more in it.
+ * Whether a limiter can be extended so.
  *
  * @throws ConfigError when a name stands in both
  */
+export function checkExtension(base: readonly NamedPolicy[], added: readonly NamedPolicy[]): void {
+  const names = new Set(base.map(({ name }) => name.toLowerCase()));
+  const twin = added.find(({ name }) => names.has(name.toLowerCase()));
+  if (!twin) return;
+  const advice = "the limiter that this one extends has a policy of that name; rename one";
+  throw new ConfigError("TIDEGATE_POLICY_DUPLICATE", `with.policies.${twin.name}`, twin.name, advice);
+}
+
+/** A plan with more in it. Where a route has a policy of the same name by itself, both hold, told apart by a number. */
 export function extendedPlan<R>(base: Plan<R>, added: Added<R>): Plan<R> {
   const names = new Set(base.policies.map(({ name }) => name.toLowerCase()));
-  const twin = added.policies.find(({ name }) => names.has(name.toLowerCase()));
-  if (twin) {
-    const advice = "the limiter that this one extends has a policy of that name; rename one";
-    throw new ConfigError("TIDEGATE_POLICY_DUPLICATE", `with.policies.${twin.name}`, twin.name, advice);
-  }
-  const policies = [...base.policies, ...added.policies];
+  const more = added.policies.map((each) => {
+    const name = freeName(each.name, names);
+    // The same object wherever it can be: by it a request knows what it has been asked.
+    return name === each.name ? each : { ...each, name };
+  });
+  const policies = [...base.policies, ...more];
   notTooMany("with.policies", policies.length);
+  const onFailure = added.onFailure ?? base.onFailure;
   return {
     ...base,
     policies,
     cost: added.cost ?? base.cost,
-    onFailure: added.onFailure ?? base.onFailure,
+    onFailure,
+    failure: failureOf("with", policies, onFailure, added.sharing),
     settle: added.settle ?? base.settle,
   };
 }
@@ -220,14 +265,14 @@ function policiesIn<R>(at: string, { policies, limit, window }: HasPolicies<R>):
   return { default: slidingWindow({ limit: limit as number, window: window as Duration }) };
 }
 
+/** @param option where these policies stand */
 function named<R>(
-  at: string,
+  option: string,
   policies: Record<string, unknown>,
   by: IdentitySource<R> | undefined,
   mode: Mode | undefined,
   segmentFor: (name: string, value: unknown) => string,
 ): NamedPolicy<R>[] {
-  const option = under(at, "policies");
   const entries = Object.entries(policies);
   if (entries.length === 0)
     throw new ConfigError("TIDEGATE_POLICY_MISSING", option, policies, "name at least one policy");
@@ -314,12 +359,82 @@ function groupOf(option: string, group: unknown): string {
   throw new ConfigError("TIDEGATE_OPTION_INVALID", option, group, advice);
 }
 
-function failureRule(option: string, given: unknown): FailureRule {
-  if (typeof given === "object" && given !== null) {
-    const advice = `this version offers "open" and "closed" only`;
-    throw new ConfigError("TIDEGATE_OPTION_NOT_YET", option, given, advice);
+const STRICTNESS = { open: 0, local: 1, closed: 2 };
+
+const kindOf = (rule: FailureRule): Failure["rule"] => (typeof rule === "string" ? rule : "local");
+
+/**
+ * Of the rules of a request's policies the strictest. Policies on trial have no say.
+ *
+ * @param usual the rule of policies that say nothing of their own
+ */
+function failureOf<R>(
+  at: string,
+  policies: readonly NamedPolicy<R>[],
+  usual: FailureRule,
+  { by, instances }: Sharing<R>,
+): Failure<R> {
+  checkRule(under(at, "onFailure"), usual, instances);
+  const local: NamedPolicy<R>[] = [];
+  let strictest: Failure["rule"] = "open";
+  for (const named of policies) {
+    const { name, policy } = named;
+    if (policy.mode === "shadow") continue;
+    const option = under(at, `policies.${name}.onFailure`);
+    const rule = policy.onFailure === undefined ? usual : checkRule(option, policy.onFailure, instances);
+    const kind = kindOf(rule);
+    if (STRICTNESS[kind] > STRICTNESS[strictest]) strictest = kind;
+    if (kind !== "local") continue;
+    const own =
+      rule === "local" ? [shareOf(named, instances!)] : localPolicies(option, rule, named, usual, by);
+    for (const each of own) addLocal(option, local, each);
   }
-  return oneOf(option, given, ["open", "closed"]);
+  return { rule: strictest, local: strictest === "local" ? local : [] };
+}
+
+const shareOf = <R>(named: NamedPolicy<R>, instances: number): NamedPolicy<R> => ({
+  ...named,
+  policy: named.policy.shareOf(instances),
+  choose: undefined,
+});
+
+/** The policies of a rule: whose own rule it is, they count as that policy does. */
+function localPolicies<R>(
+  option: string,
+  rule: FailureRule,
+  owner: NamedPolicy<R>,
+  usual: FailureRule,
+  by: IdentitySource<R> | undefined,
+): NamedPolicy<R>[] {
+  const { local } = rule as LocalRule;
+  return named(`${option}.local`, local, rule === usual ? by : owner.by, undefined, (name) => name);
+}
+
+/** The rule of a whole limiter brings its policies once, however many policies it answers for. */
+function addLocal<R>(option: string, all: NamedPolicy<R>[], one: NamedPolicy<R>): void {
+  const twin = all.find(({ name }) => name.toLowerCase() === one.name.toLowerCase());
+  if (!twin) all.push(one);
+  else if (twin.policy !== one.policy) {
+    const advice = "two local policies of one request have this name; rename one";
+    throw new ConfigError("TIDEGATE_POLICY_DUPLICATE", option, one.name, advice);
+  }
+}
+
+function checkRule(option: string, rule: unknown, instances: number | undefined): FailureRule {
+  if (rule === "local" && instances === undefined) {
+    const advice = "say by instances how many processes share the limits, or give { local: policies }";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", option, rule, advice);
+  }
+  if (typeof rule !== "object" || rule === null)
+    return oneOf<"open" | "closed" | "local">(option, rule, ["open", "closed", "local"]);
+  onlyKnown(option, rule, ["local"]);
+  const { local } = rule as Partial<LocalRule>;
+  if (typeof local !== "object" || local === null || Array.isArray(local)) {
+    const advice = "give this process's own policies by name";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", `${option}.local`, local, advice);
+  }
+  named(`${option}.local`, local, undefined, undefined, (name) => name);
+  return rule as LocalRule;
 }
 
 type Settles<R> = Pick<RouteOverride<R>, "giveBackOn" | "settle">;

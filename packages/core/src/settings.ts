@@ -23,6 +23,8 @@ export interface Settings<R = any, S = any> {
   readonly headers: HeaderSettings;
   readonly onLimited: Config<R, S>["onLimited"];
   readonly timeoutMs: number;
+  /** `undefined`: a part of `timeoutMs`. */
+  readonly functionTimeoutMs: number | undefined;
   readonly onEvent: EventListener | undefined;
   readonly idempotencyKey: ((request: R) => MaybePromise<string | undefined>) | undefined;
   readonly idempotencyMs: number;
@@ -42,6 +44,7 @@ export interface RouteSetting<R = any> {
 
 const KNOWN = [
   "redis",
+  "shareConnection",
   "store",
   "prefix",
   "policies",
@@ -57,7 +60,9 @@ const KNOWN = [
   "preflights",
   "skip",
   "timeoutMs",
+  "functionTimeoutMs",
   "onFailure",
+  "instances",
   "headers",
   "onLimited",
   "onEvent",
@@ -67,16 +72,19 @@ const KNOWN = [
   "idempotencyMs",
   "blocking",
 ];
-const LATER = ["shareConnection", "instances"];
-
 /** @throws ConfigError for the first setting that cannot work */
 export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
-  onlyKnown("config", config, KNOWN, LATER);
+  onlyKnown("config", config, KNOWN);
   for (const option of ["skip", "onEvent", "onLimited", "idempotencyKey"] as const)
     optionalFunction(option, config[option]);
   if (config.redis !== undefined && config.store !== undefined) {
     const advice = "give either redis or a store, not both";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", config.store, advice);
+  }
+  if (config.instances !== undefined) wholeNumber("instances", config.instances, 1, 100_000);
+  if (flag("shareConnection", config.shareConnection ?? false) && typeof config.redis !== "object") {
+    const advice = "give the client whose connection is to be shared as redis";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "shareConnection", config.shareConnection, advice);
   }
   const plan = planOf(config);
   const routes = routesOf(config, plan);
@@ -93,6 +101,10 @@ export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
     headers: headerSettings(config.headers),
     onLimited: config.onLimited,
     timeoutMs: wholeNumber("timeoutMs", config.timeoutMs ?? 50, 1, 60_000),
+    functionTimeoutMs:
+      config.functionTimeoutMs === undefined
+        ? undefined
+        : wholeNumber("functionTimeoutMs", config.functionTimeoutMs, 1, 60_000),
     onEvent: config.onEvent,
     idempotencyKey: config.idempotencyKey,
     idempotencyMs: wholeNumber("idempotencyMs", config.idempotencyMs ?? 60_000, 1, 86_400_000),

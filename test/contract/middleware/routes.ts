@@ -348,6 +348,24 @@ export function routes(kit: Kit, redis: ReturnType<typeof useRedis>): void {
       },
     );
 
+    it("a route's own policy and one more of the same name both hold, and are told apart", async () => {
+      const served = await serve(
+        {
+          policies: { all: perMinute(9) },
+          routes: { "GET /x": { policies: { login: perMinute(5) } } },
+        },
+        { routes: { "GET /x": { with: { policies: { login: perMinute(2) } }, handle: say } } },
+      );
+      await asks(2, served, "/x");
+      const { status, fields, body } = await ask(served, "/x");
+      expect([status, fields["RateLimit-Policy"], fields["RateLimit"]]).toEqual([
+        429,
+        '"login";q=5;w=60, "login-2";q=2;w=60',
+        '"login-2";r=0;t=60',
+      ]);
+      expect(JSON.parse(body!)["violated-policies"]).toEqual(["login-2"]);
+    });
+
     it("more policies of a name that is taken are refused when they are made", async () => {
       const made = serve(
         { policies: { all: perMinute(1) }, by: ip() },

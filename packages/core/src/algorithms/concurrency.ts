@@ -1,6 +1,6 @@
 import { duration, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, toMs } from "./algorithm.ts";
-import { COMMON, LATER, type Policy, policy, type PolicyOptions } from "./policy.ts";
+import { COMMON, LATER, partOf, type Policy, policy, type PolicyOptions } from "./policy.ts";
 
 export interface ConcurrencyOptions<R = any> extends PolicyOptions<R> {
   /** How many may be in flight. Whole, 0 to 100,000. */
@@ -29,7 +29,13 @@ export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
   return policy(
     "concurrency",
     { ...options, unit },
-    { algorithm: concurrencyAlgorithm, numbers, limit, windowMs: undefined },
+    {
+      algorithm: concurrencyAlgorithm,
+      numbers,
+      limit,
+      windowMs: undefined,
+      shareOf: (instances) => concurrency({ ...options, limit: partOf(limit, instances) }),
+    },
   );
 }
 

@@ -2,7 +2,7 @@ import { ConfigError } from "../errors.ts";
 import { type Duration, duration, oneOf, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, type Numbers, toMs } from "./algorithm.ts";
 import { type Bounds, calendar, type CalendarUnit } from "./calendar.ts";
-import { COMMON, LATER, MOST_IN_FIELD, type Policy, policy, type PolicyOptions } from "./policy.ts";
+import { COMMON, LATER, MOST_IN_FIELD, partOf, type Policy, policy, type PolicyOptions } from "./policy.ts";
 
 export interface FixedWindowOptions<R = any> extends PolicyOptions<R> {
   /** Units per window. Whole, 0 or more. */
@@ -51,10 +51,16 @@ export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
     limit,
     windowMs,
     rolling: false,
+    shareOf: (instances) => fixedWindow({ ...options, limit: partOf(limit, instances) }),
   });
 }
 
-function calendarWindow(options: PolicyOptions, limit: number, unit: CalendarUnit, timeZone: string): Policy {
+function calendarWindow(
+  options: FixedWindowOptions,
+  limit: number,
+  unit: CalendarUnit,
+  timeZone: string,
+): Policy {
   const numbersOf = ({ start, end }: Bounds): Numbers => ({
     a: limit,
     b: start * 1000,
@@ -70,6 +76,7 @@ function calendarWindow(options: PolicyOptions, limit: number, unit: CalendarUni
     limit,
     windowMs: { day: 1, week: 7, month: 31 }[unit] * 86_400_000,
     rolling: false,
+    shareOf: (instances) => fixedWindow({ ...options, limit: partOf(limit, instances) }),
   });
 }
 

@@ -5,6 +5,7 @@ import {
   MOST_IN_FIELD,
   MOST_TOKENS,
   notTooSlow,
+  partOf,
   type Policy,
   policy,
   windowed,
@@ -37,7 +38,9 @@ export function gcra<R = any>(options: GcraOptions<R>): Policy {
   // A bucket may be in debt by as much as it holds: then it takes twice as long.
   notTooSlow("gcra.burst", burst, windowMs * 2);
   const numbers = { a: burst, b: interval, c: 0, lifetime: Math.ceil((2 * burst * interval) / 4) };
-  return policy("gcra", options, { algorithm: gcraAlgorithm, numbers, limit: burst, windowMs });
+  const shareOf = (instances: number) =>
+    gcra({ ...options, limit: partOf(limit, instances), burst: partOf(burst, instances) });
+  return policy("gcra", options, { algorithm: gcraAlgorithm, numbers, limit: burst, windowMs, shareOf });
 }
 
 /** The moment at which the bucket will be whole again (TAT), quarters of a µs. */

@@ -12,6 +12,19 @@ export type Mode = "enforce" | "shadow";
 /** What a policy counts. `requests` is not shown in headers. source: draft-ietf-httpapi-ratelimit-headers-11 §3.1.2 */
 export type Unit = "requests" | "content-bytes" | "concurrent-requests";
 
+/**
+ * What answers when the store cannot:
+ * - `open`: the request passes
+ * - `closed`: it does not, and HTTP says 503
+ * - `local`: this process decides from its own memory, by an equal share of each limit; needs `instances`
+ * - `{ local: policies }`: the same by policies of your own, which should be tighter
+ */
+export type FailureRule = "open" | "closed" | "local" | LocalRule;
+
+export interface LocalRule {
+  readonly local: Readonly<Record<string, Policy>>;
+}
+
 /** A named limit's algorithm and numbers. Made by {@link tokenBucket} and its siblings, and not changed after. */
 export interface Policy {
   readonly algorithm: Algorithm<any>;
@@ -31,6 +44,10 @@ export interface Policy {
   readonly unit: Unit;
   /** Units a request takes of this policy, where it is not what it takes of the others. */
   readonly cost: Cost | undefined;
+  /** What answers for it when the store cannot, where it is not what answers for the others. */
+  readonly onFailure: FailureRule | undefined;
+  /** The same policy with one of so many equal parts of its limit, rounded down, and at least 1 where there was any. */
+  shareOf(instances: number): Policy;
 }
 
 export type Cost<R = any> = number | ((request: R) => MaybePromise<number>);
@@ -45,6 +62,8 @@ export interface PolicyOptions<R = any> {
   mode?: Mode;
   /** What is counted, for clients to read. `"requests"` by default. */
   unit?: Unit;
+  /** What answers when the store cannot. Of all policies of a request the strictest rule holds. The configuration's by default. */
+  onFailure?: FailureRule;
 }
 
 export interface WindowOptions<R = any> extends PolicyOptions<R> {
@@ -61,7 +80,7 @@ export const MOST_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000_000);
 export const MOST_IN_FIELD = 999_999_999_999_999;
 
 /** Options that every maker knows. */
-export const COMMON = ["by", "cost", "mode", "unit"];
+export const COMMON = ["by", "cost", "mode", "unit", "onFailure"];
 
 /** Options that this version does not offer yet. */
 export const LATER = ["scope", "shards"];
@@ -88,12 +107,12 @@ export function notTooSlow(option: string, value: number, windowMs: number): voi
   throw new ConfigError("TIDEGATE_OPTION_INVALID", option, value, advice);
 }
 
-type Made = Pick<Policy, "algorithm" | "numbers" | "limit" | "windowMs"> &
+type Made = Pick<Policy, "algorithm" | "numbers" | "limit" | "windowMs" | "shareOf"> &
   Partial<Pick<Policy, "rolling" | "numbersAt" | "calendar">>;
 
 /** What a maker hands on. Checks the options that all have. */
 export function policy(name: string, options: PolicyOptions, made: Made): Policy {
-  const { by, cost, mode = "enforce", unit = "requests" } = options;
+  const { by, cost, mode = "enforce", unit = "requests", onFailure } = options;
   if (cost !== undefined && typeof cost !== "function" && !isCost(cost)) {
     const advice = "give a whole number from 0, or a function of the request";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", `${name}.cost`, cost, advice);
@@ -109,8 +128,13 @@ export function policy(name: string, options: PolicyOptions, made: Made): Policy
     cost,
     mode,
     unit,
+    onFailure,
   });
 }
+
+/** One of `instances` equal parts, rounded down; at least 1 of what there is. */
+export const partOf = (limit: number, instances: number): number =>
+  limit === 0 ? 0 : Math.max(1, Math.floor(limit / instances));
 
 /** Whether a value was made by one of the functions above, in this copy of the package or another. */
 export function isPolicy(value: unknown): value is Policy {

@@ -1,6 +1,15 @@
 import { onlyKnown, positiveNumber, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, type Numbers, waitMs } from "./algorithm.ts";
-import { COMMON, LATER, MOST_TOKENS, notTooSlow, type Policy, policy, type PolicyOptions } from "./policy.ts";
+import {
+  COMMON,
+  LATER,
+  MOST_TOKENS,
+  notTooSlow,
+  partOf,
+  type Policy,
+  policy,
+  type PolicyOptions,
+} from "./policy.ts";
 
 export interface TokenBucketOptions<R = any> extends PolicyOptions<R> {
   /** Tokens the bucket holds: the largest burst. Whole, 0 to 9,007,199,254. */
@@ -33,6 +42,12 @@ export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
     numbers,
     limit: capacity,
     windowMs,
+    shareOf: (instances) =>
+      tokenBucket({
+        ...options,
+        capacity: partOf(capacity, instances),
+        refillPerSecond: rate / instances,
+      }),
   });
 }
 

@@ -16,6 +16,10 @@ export interface ScriptClient {
   onState(listener: () => void): void;
   /** Sends a command. `done` is called once, when the answer came or the connection broke. */
   send(command: ClientCommand, args: readonly (string | number)[], done: ClientDone): void;
+  /** Whether a command may be sent a second time when a connection breaks. */
+  readonly resends?: boolean;
+  /** Leaves this connection for another, as it leads to a server that takes no writes. Missing where the connection is not ours. */
+  renew?(): void;
   /** Closes the connection if it is ours. May be called twice. */
   close(): Promise<void>;
 }

@@ -23,6 +23,11 @@ const OURS = {
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 } satisfies RedisOptions;
 
+export interface IoredisOptions {
+  /** Uses the client as it is. It is never closed, never changed, and no listener stays. False by default. */
+  share?: boolean;
+}
+
 /** Whether a value looks like an ioredis client: by its shape, as two copies of ioredis may meet. */
 export function isIoredis(value: unknown): value is Redis {
   const { duplicate, evalsha, status } = (value ?? {}) as Partial<Redis>;
@@ -30,12 +35,13 @@ export function isIoredis(value: unknown): value is Redis {
 }
 
 /**
- * A connection of our own to `redis`: a URL, or the server of a client that stays untouched.
+ * A connection of our own to `redis`: a URL, or the server of a client that stays untouched; or that
+ * client itself.
  *
  * @throws ConfigError when a URL is given and ioredis is not installed, the URL is none, or the
  * client is one of a Cluster
  */
-export function ioredisClient(redis: string | Redis): ScriptClient {
+export function ioredisClient(redis: string | Redis, { share = false }: IoredisOptions = {}): ScriptClient {
   if (typeof redis !== "string" && redis.isCluster) {
     throw new ConfigError(
       "TIDEGATE_OPTION_NOT_YET",
@@ -44,40 +50,84 @@ export function ioredisClient(redis: string | Redis): ScriptClient {
       "this version does not speak to a Cluster; give a client of a single server",
     );
   }
-  const client = typeof redis === "string" ? fromUrl(redis) : redis.duplicate(OURS);
-  let state: ScriptClient["state"] = "connecting";
-  let listener: () => void = () => {};
-  const become = (next: ScriptClient["state"]) => {
-    state = next;
-    listener();
-  };
+  if (typeof redis === "string") return ours(fromUrl(redis));
+  return share ? theirs(redis) : ours(redis.duplicate(OURS));
+}
+
+function ours(client: Redis): ScriptClient {
   let trouble: unknown;
-  client.on("ready", () => {
-    trouble = undefined;
-    become("ready");
-  });
-  client.on("close", () => become("down"));
+  const watched = watch(client, "connecting");
+  client.on("ready", () => (trouble = undefined));
   // Every failed attempt is one of these, and `close` follows. Without a listener it would be logged.
   client.on("error", (error) => (trouble = error));
-
   return {
+    ...watched,
     get state() {
-      return state;
+      return watched.state;
     },
     get trouble() {
       return trouble;
     },
-    onState: (given) => (listener = given),
-    send(command, args, done) {
+    resends: false,
+    renew: () => client.disconnect(true),
+    async close() {
+      watched.stop();
+      client.disconnect();
+    },
+  };
+}
+
+function theirs(client: Redis): ScriptClient {
+  const watched = watch(client, STATES[client.status] ?? "down");
+  // Whoever asked for a lazy connection has one now that it is needed. Its failure is told by `close`.
+  if (client.status === "wait") client.connect().catch(() => {});
+  return {
+    ...watched,
+    get state() {
+      return watched.state;
+    },
+    trouble: undefined,
+    resends: true,
+    async close() {
+      watched.stop();
+    },
+  };
+}
+
+const STATES: Readonly<Record<string, ScriptClient["state"]>> = {
+  wait: "connecting",
+  connecting: "connecting",
+  connect: "connecting",
+  ready: "ready",
+};
+
+/** What both kinds have in common. Listeners go when it stops. */
+function watch(client: Redis, initial: ScriptClient["state"]) {
+  let state = initial;
+  let listener: () => void = () => {};
+  const become = (next: ScriptClient["state"]) => () => {
+    state = next;
+    listener();
+  };
+  const [ready, down] = [become("ready"), become("down")];
+  client.on("ready", ready);
+  client.on("close", down);
+  return {
+    get state() {
+      return state;
+    },
+    onState: (given: () => void) => void (listener = given),
+    send: ((command, args, done) => {
       const sent: Promise<unknown> = client.call(command, args as (string | number)[]);
       sent.then(
         (reply: unknown) => done(undefined, reply),
         (error: unknown) => done(error, undefined),
       );
-    },
-    async close() {
+    }) as ScriptClient["send"],
+    stop() {
       listener = () => {};
-      client.disconnect();
+      client.off("ready", ready);
+      client.off("close", down);
     },
   };
 }

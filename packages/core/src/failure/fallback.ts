@@ -1,15 +1,14 @@
-import type { Decision } from "../decision.ts";
+import type { Decision, Degraded } from "../decision.ts";
 import type { StoreErrorClass } from "../errors.ts";
+import { memoryStore } from "../stores/memory.ts";
+import type { Store } from "../stores/store.ts";
 
-/**
- * What answers when the store cannot:
- * - `open`: the request passes
- * - `closed`: it does not, and HTTP says 503
- */
-export type FailureRule = "open" | "closed";
-
-/** The failure rule's answer. It knows nothing of counts, and invents none. */
-export const degradedDecision = (rule: FailureRule, reason: StoreErrorClass, cost: number): Decision => ({
+/** The answer of a rule that knows nothing of counts, and invents none. */
+export const degradedDecision = (
+  rule: "open" | "closed",
+  reason: StoreErrorClass,
+  cost: number,
+): Decision => ({
   allowed: rule === "open",
   at: Date.now(),
   cost,
@@ -20,3 +19,24 @@ export const degradedDecision = (rule: FailureRule, reason: StoreErrorClass, cos
   replayed: false,
   receipt: undefined,
 });
+
+/** The same decision, told as one that was made in the store's place. */
+export const inPlaceOf = (decision: Decision, degraded: Degraded): Decision => ({ ...decision, degraded });
+
+/** Identities that the rule `local` keeps at once: about 3 MB. What is refused is forgotten last. */
+const MOST_LOCAL = 10_000;
+
+/** This process's memory for the time without a store. Made when it is first needed. */
+export class LocalMemory {
+  #store: Store | undefined;
+
+  get store(): Store {
+    return (this.#store ??= memoryStore({ maxEntries: MOST_LOCAL }));
+  }
+
+  /** Forgets everything: the store is back, and only what it counts holds. */
+  drop(): void {
+    void this.#store?.close();
+    this.#store = undefined;
+  }
+}

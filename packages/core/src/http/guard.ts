@@ -10,6 +10,7 @@ import { type Limiter, limiterOf } from "../limiter.ts";
 import {
   type Added,
   additionOf,
+  checkExtension,
   extendedPlan,
   type NamedPolicy,
   type Plan,
@@ -19,11 +20,11 @@ import {
 import { HttpContext } from "./context.ts";
 import type { Asked, Exchange, Framework } from "./exchange.ts";
 import { exposedFields, fieldsOf, fixedPolicyField, retryAfter } from "./headers.ts";
-import type { Header, NamedLimit, Told } from "./items.ts";
+import { type Header, type NamedLimit, type Told, violatedIn } from "./items.ts";
 import { partitionOf } from "./partition.ts";
 import { respond } from "./respond.ts";
 import { routeTable } from "./route-table.ts";
-import { share, sharedOf } from "./shared.ts";
+import { share, type Shared, sharedOf } from "./shared.ts";
 import { userFunctions } from "./user-functions.ts";
 
 export type { Header } from "./items.ts";
@@ -83,6 +84,9 @@ interface Prepared<R> {
   readonly policies: readonly (NamedPolicy<R> & { readonly by: IdentitySource<R> })[];
   /** Each asked once per request, however many policies count by it. */
   readonly sources: readonly IdentitySource<R>[];
+  /** This process's own policies, for a time without a store. */
+  readonly local: readonly (NamedPolicy<R> & { readonly by: IdentitySource<R> })[];
+  readonly localLimits: readonly NamedLimit[];
   readonly limits: readonly NamedLimit[] | undefined;
   readonly policyField: string | undefined;
 }
@@ -158,16 +162,19 @@ function guardOn<R, S>(
 
   function preparedOf(plan: Plan<R>): Prepared<R> {
     let prepared = preparations.get(plan);
-    if (!prepared) preparations.set(plan, (prepared = prepare(plan.policies)));
+    if (!prepared) preparations.set(plan, (prepared = prepare(plan.policies, plan.failure.local)));
     return prepared;
   }
 
-  function prepare(named: readonly NamedPolicy<R>[]): Prepared<R> {
-    const policies = named.map((policy) => (policy.by ? policy : { ...policy, by: byAddress }));
+  function prepare(named: readonly NamedPolicy<R>[], ofThisProcess: readonly NamedPolicy<R>[]): Prepared<R> {
+    const withBy = (policy: NamedPolicy<R>) => ({ ...policy, by: policy.by ?? byAddress });
+    const [policies, local] = [named.map(withBy), ofThisProcess.map(withBy)];
     const limits = policies.some(({ choose }) => choose) ? undefined : shownLimits(policies);
     return {
-      policies: policies as Prepared<R>["policies"],
-      sources: [...new Set(policies.map(({ by }) => by!))],
+      policies,
+      local,
+      sources: [...new Set([...policies, ...local].map(({ by }) => by))],
+      localLimits: shownLimits(local),
       limits,
       policyField: limits && !settings.headers.partitionKey ? fixedPolicyField(limits) : undefined,
     };
@@ -200,7 +207,7 @@ function guardOn<R, S>(
       if (address !== undefined && settings.denies?.(address)) return deny(extended(plan), asked, done);
       if (address !== undefined && settings.allows?.(address)) return done({ kind: "skip" });
     }
-    const deadline = performance.now() + settings.timeoutMs;
+    const deadline = performance.now() + (settings.functionTimeoutMs ?? settings.timeoutMs);
     then(functions.skips(context, deadline), (skip) => {
       if (skip) return done({ kind: "skip" });
       decide(extended(plan), asked, context, deadline, done);
@@ -214,15 +221,13 @@ function guardOn<R, S>(
     deadline: number,
     done: (ruling: Ruling) => void,
   ): void {
-    const before = sharedOf(asked.raw)?.asked;
-    const fresh = before && plan.policies.filter((policy) => !before.has(policy));
-    if (fresh && fresh.length < plan.policies.length) {
+    const fresh = freshIn(plan, sharedOf(asked.raw));
+    if (fresh !== plan.policies) {
       if (!added) noteSecondTime();
       if (fresh.length === 0) return done({ kind: "skip" });
     }
-    const { asked: charged } = share(asked.raw);
-    const prepared = fresh && fresh.length < plan.policies.length ? prepare(fresh) : preparedOf(plan);
-    for (const policy of fresh ?? plan.policies) charged.add(policy);
+    const prepared = fresh === plan.policies ? preparedOf(plan) : prepare(fresh, plan.failure.local);
+    share(asked.raw).asked.push(fresh);
     const { identityOf, policyOf, costOf, idempotencyKeyOf } = functions;
     const { policies, sources } = prepared;
     // All are begun before one is waited for.
@@ -248,11 +253,32 @@ function guardOn<R, S>(
             ownCost: which[i]!.cost !== undefined,
           };
         });
-        const question = { parts, cost: units, deadline, idempotencyKey, onFailure: plan.onFailure };
-        engine.decide(question, (decision) => done(rulingOf(decision, parts, prepared, plan, asked)));
+        const local = () =>
+          prepared.local.map(({ name, segment, policy, by }): Part => {
+            const own = typeof policy.cost === "number" ? policy.cost : undefined;
+            const identity = who[sources.indexOf(by)]!;
+            return { name, segment, policy, identity, cost: own ?? units, ownCost: own !== undefined };
+          });
+        const { rule: failure } = plan.failure;
+        const question = {
+          parts,
+          cost: units,
+          deadline: storeDeadline(deadline),
+          idempotencyKey,
+          failure,
+          local,
+        };
+        engine.decide(question, (decision) => {
+          const told = decision.degraded?.rule === "local" ? local() : parts;
+          done(rulingOf(decision, told, prepared, plan, asked));
+        });
       });
     });
   }
+
+  /** Where functions have a time of their own, the store has all of its. */
+  const storeDeadline = (ofFunctions: number): number =>
+    settings.functionTimeoutMs === undefined ? ofFunctions : performance.now() + settings.timeoutMs;
 
   function noteSecondTime(): void {
     events.note(
@@ -282,17 +308,18 @@ function guardOn<R, S>(
   function rulingOf(
     decision: Decision,
     parts: readonly Part[],
-    { limits, policyField }: Prepared<R>,
+    { limits, policyField, localLimits }: Prepared<R>,
     plan: Plan<R>,
     asked: Asked<R>,
   ): Ruling {
     const shown = parts.filter(isShown);
+    const local = decision.degraded?.rule === "local";
     const told: Told = {
       decision,
-      limits: limits ?? shownLimits(shown),
+      limits: local ? localLimits : (limits ?? shownLimits(shown)),
       costs: shown.map(({ cost }) => cost),
       partitions: partitionsOf(shown, asked),
-      policyField,
+      policyField: local ? undefined : policyField,
     };
     if (!decision.allowed) return refuse(decision, told, asked);
     const { told: everybody } = share(asked.raw);
@@ -304,16 +331,15 @@ function guardOn<R, S>(
   function refuse(decision: Decision, told: Told, asked: Asked<R>): Ruling {
     const { told: everybody } = share(asked.raw);
     everybody.push(told);
+    const closed = decision.degraded?.rule === "closed";
     const retryAfterSeconds = retryAfter(decision, settings.headers);
     const headers = fieldsOf(everybody, settings.headers, retryAfterSeconds);
     const refusal: Refusal = {
-      kind: decision.degraded ? "closed" : decision.blocked ? "blocked" : "limit",
+      kind: closed ? "closed" : decision.blocked ? "blocked" : "limit",
       decision,
-      status: decision.degraded ? 503 : 429,
+      status: closed ? 503 : 429,
       retryAfterSeconds,
-      violatedPolicies: decision.verdicts
-        .filter(({ allowed, shadow }) => !allowed && !shadow)
-        .map(({ policy }) => policy),
+      violatedPolicies: violatedIn(everybody),
     };
     return { kind: "refuse", decision, headers: [...headers, ["Cache-Control", "no-store"]], refusal };
   }
@@ -356,6 +382,7 @@ function guardOn<R, S>(
     },
     with(extension) {
       const more = additionOf(config, settings.plan, extension);
+      checkExtension([...settings.plan.policies, ...(added?.policies ?? [])], more.policies);
       engine.learn(more);
       return guardOn(engine, config, framework, joined(added, more));
     },
@@ -364,12 +391,20 @@ function guardOn<R, S>(
   };
 }
 
+/** The policies of a plan that nobody has asked about this request. */
+function freshIn<R>({ policies }: Plan<R>, shared: Shared | undefined): readonly NamedPolicy<R>[] {
+  if (!shared || shared.asked.length === 0) return policies;
+  const isFresh = (policy: NamedPolicy<R>) => !shared.asked.some((asked) => asked.includes(policy));
+  return policies.every(isFresh) ? policies : policies.filter(isFresh);
+}
+
 /** What one limiter adds, and another on top of it. */
 const joined = <R>(first: Added<R> | undefined, second: Added<R>): Added<R> => ({
   policies: [...(first?.policies ?? []), ...second.policies],
   cost: second.cost ?? first?.cost,
   onFailure: second.onFailure ?? first?.onFailure,
   settle: second.settle ?? first?.settle,
+  sharing: second.sharing,
 });
 
 /** A CORS preflight. It carries no credentials, and a browser makes it before the request that counts. source: Fetch §3.2 */

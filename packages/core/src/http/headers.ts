@@ -53,7 +53,7 @@ export function fieldsOf(
     if (settings.standard === "draft-11") draft11Fields(headers, told);
     if (settings.standard === "draft-7" || settings.standard === "draft-6" || settings.x) {
       const items = itemsOf(told);
-      const state = decision.degraded || decision.blocked ? [] : bindingFirst(items, decision);
+      const state = decision.blocked ? [] : bindingFirst(items, decision);
       if (settings.standard) legacyFields(headers, settings.standard, items, state, decision, retryAfter);
       if (settings.x) unixFields(headers, state, decision, retryAfter);
     }
@@ -118,7 +118,7 @@ export function retryAfter(
   { retryAfterMs, verdicts, degraded }: Decision,
   { concurrencySeconds, closedSeconds, jitterSeconds }: HeaderSettings,
 ): number | undefined {
-  if (degraded) return closedSeconds;
+  if (degraded?.rule === "closed") return closedSeconds;
   const refusing = verdicts.filter(({ allowed, shadow }) => !allowed && !shadow);
   let wait = retryAfterMs === null ? undefined : seconds(retryAfterMs);
   if (wait === undefined) {

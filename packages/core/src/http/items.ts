@@ -1,4 +1,5 @@
 import type { Decision, Verdict } from "../decision.ts";
+import { freeName } from "../names.ts";
 
 /** What headers tell of a policy. */
 export interface NamedLimit {
@@ -45,16 +46,20 @@ export const seconds = (ms: number): number => Math.ceil(ms / 1000);
 /** Every policy that was asked about this request, in the order of the configurations. */
 export function itemsOf(told: readonly Told[]): Item[] {
   const items: Item[] = [];
-  const names = new Set<string>();
+  const names = told.length === 1 ? undefined : new Set<string>();
   for (const { decision, limits, costs, partitions } of told) {
-    const verdicts = decision.verdicts.some(({ shadow }) => shadow)
-      ? decision.verdicts.filter(({ shadow }) => !shadow)
-      : decision.verdicts;
-    for (const [i, limit] of limits.entries()) {
+    const verdicts = shownOf(decision);
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i]!;
       const verdict = verdicts[i];
+      // Field by field: it is written for every response, and a spread costs fifty times as much.
       items.push({
-        ...limit,
-        name: told.length === 1 ? limit.name : ownName(limit.name, names),
+        // Two limiters may have given one name: a field names each policy once.
+        name: names ? freeName(limit.name, names) : limit.name,
+        limit: limit.limit,
+        windowMs: limit.windowMs,
+        rolling: limit.rolling,
+        unit: limit.unit,
         partition: partitions?.[i],
         verdict,
         bound: verdict ? Math.floor(verdict.remaining / (costs[i] || 1)) : 0,
@@ -65,12 +70,9 @@ export function itemsOf(told: readonly Told[]): Item[] {
   return items;
 }
 
-/** Two limiters may have given one name: a field names each policy once. */
-function ownName(name: string, names: Set<string>): string {
-  let own = name;
-  for (let i = 2; names.has(own.toLowerCase()); i++) own = `${name}-${i}`;
-  names.add(own.toLowerCase());
-  return own;
+/** Verdicts that are shown: those on trial are not. */
+function shownOf({ verdicts }: Decision): readonly Verdict[] {
+  return verdicts.some(({ shadow }) => shadow) ? verdicts.filter(({ shadow }) => !shadow) : verdicts;
 }
 
 /**
@@ -79,6 +81,7 @@ function ownName(name: string, names: Set<string>): string {
  */
 export function bindingFirst(items: readonly Item[], { allowed }: Decision): Item[] {
   const state = items.filter(({ verdict }) => verdict && (allowed || !verdict.allowed));
+  if (state.length < 2) return state;
   // The sort is stable: where all else is equal, the order of the configuration stands.
   return state.sort((a, b) => a.bound - b.bound || (b.t ?? Infinity) - (a.t ?? Infinity));
 }
@@ -101,4 +104,11 @@ function effectiveWindow(
   const whole = windowSeconds(windowMs);
   if (!rolling) return Math.min(next || whole, LONGEST_SECONDS);
   return Math.min(Math.max(next, Math.ceil((remaining * whole) / limit)), LONGEST_SECONDS);
+}
+
+/** The policies that refused, by the names that fields give them, in the order of the configuration. */
+export function violatedIn(told: readonly Told[]): string[] {
+  const items = itemsOf(told);
+  const ofLast = items.slice(items.length - told.at(-1)!.limits.length);
+  return ofLast.filter(({ verdict }) => verdict && !verdict.allowed).map(({ name }) => name);
 }

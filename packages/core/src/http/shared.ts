@@ -3,8 +3,8 @@ import type { Told } from "./items.ts";
 
 /** What the limiters that one request meets know of each other. */
 export interface Shared {
-  /** Policies that have been asked about this request: none is asked twice. */
-  readonly asked: Set<NamedPolicy>;
+  /** Policies that have been asked about this request, by limiter: none is asked twice. */
+  readonly asked: (readonly NamedPolicy[])[];
   /** What each limiter had to tell, in the order in which they were met. */
   readonly told: Told[];
 }
@@ -18,5 +18,5 @@ type Raw = { [SHARED]?: Shared };
 export const sharedOf = (raw: object): Shared | undefined => (raw as Raw)[SHARED];
 
 export function share(raw: object): Shared {
-  return ((raw as Raw)[SHARED] ??= { asked: new Set(), told: [] });
+  return ((raw as Raw)[SHARED] ??= { asked: [], told: [] });
 }

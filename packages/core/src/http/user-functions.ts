@@ -45,10 +45,7 @@ export interface UserFunctions<R> {
     deadline: number,
   ) => MaybePromise<Settlement>;
   /** Not bounded: the decision has been made, and whoever answers may take the time it takes. */
-  readonly answerOf: (
-    ask: () => MaybePromise<Answer | void>,
-    answered: () => boolean,
-  ) => MaybePromise<Answer>;
+  readonly answerOf: (ask: () => MaybePromise<unknown>, answered: () => boolean) => MaybePromise<Answer>;
 }
 
 export function userFunctions<R>(settings: Settings<R>, events: Events): UserFunctions<R> {

@@ -1,6 +1,7 @@
+import { channel } from "node:diagnostics_channel";
 import { debuglog } from "node:util";
 import type { StoreErrorClass } from "../errors.ts";
-import type { FailureRule } from "../failure/fallback.ts";
+import type { Degraded } from "../decision.ts";
 
 /** A setting or a request that is not as it should be. Each code is given once per limiter, but for the faults of functions. */
 export type WarningCode =
@@ -40,7 +41,7 @@ export type WarningCode =
 /** What the limiter has to tell besides decisions. Only an audit names anybody, as keys do. */
 export type TidegateEvent =
   /** The failure rule answered one decision. */
-  | { readonly type: "degraded"; readonly rule: FailureRule; readonly reason: StoreErrorClass }
+  | { readonly type: "degraded"; readonly rule: Degraded["rule"]; readonly reason: StoreErrorClass }
   /** The store stopped answering: once, until it recovers. */
   | { readonly type: "storeError"; readonly reason: StoreErrorClass; readonly message: string }
   /** The store answers again. */
@@ -56,18 +57,31 @@ export type TidegateEvent =
 
 export type EventListener = (event: TidegateEvent) => void;
 
+/** For whoever watches a whole process. A subscriber that throws breaks nothing: Node reports it. */
+const channels = {
+  degraded: channel("tidegate:degraded"),
+  storeError: channel("tidegate:storeError"),
+  recovered: channel("tidegate:recovered"),
+  audit: channel("tidegate:audit"),
+  warning: channel("tidegate:warning"),
+};
+
 const debug = debuglog("tidegate");
 
 /** Hands events to the user's listener, and never lets it break a request. */
 export class Events {
   readonly #listener: EventListener | undefined;
+  readonly #prefix: string;
   readonly #given = new Set<WarningCode>();
 
-  constructor(listener: EventListener | undefined) {
+  /** @param prefix of the limiter's keys, for whoever listens to the channels of a whole process */
+  constructor(listener: EventListener | undefined, prefix: string) {
     this.#listener = listener;
+    this.#prefix = prefix;
   }
 
   emit(event: TidegateEvent): void {
+    this.#publish(event);
     try {
       const returned: unknown = this.#listener?.(event);
       if (returned instanceof Promise) returned.catch((error: unknown) => this.#listenerFailed(error));
@@ -80,22 +94,27 @@ export class Events {
   warnOnce(code: WarningCode, message: string): void {
     if (this.#given.has(code)) return;
     this.#given.add(code);
-    if (this.#listener) this.emit({ type: "warning", code, message });
-    else process.emitWarning(message, { type: "TidegateWarning", code });
+    this.emit({ type: "warning", code, message });
+    if (!this.#listener) process.emitWarning(message, { type: "TidegateWarning", code });
   }
 
   /** What may be as it should, and is of use to whoever looks for a reason: once, and to `NODE_DEBUG=tidegate` when nobody listens. */
   note(code: WarningCode, message: string): void {
     if (this.#given.has(code)) return;
     this.#given.add(code);
-    if (this.#listener) this.emit({ type: "warning", code, message });
-    else debug("%s: %s", code, message);
+    this.emit({ type: "warning", code, message });
+    if (!this.#listener) debug("%s: %s", code, message);
   }
 
   /** A fault of a user's function: an event each time, and to the process once when nobody listens. */
   fault(code: WarningCode, message: string): void {
-    if (this.#listener) this.emit({ type: "warning", code, message });
+    if (this.#listener || this.#given.has(code)) this.emit({ type: "warning", code, message });
     else this.warnOnce(code, message);
+  }
+
+  #publish(event: TidegateEvent): void {
+    const channel = channels[event.type];
+    if (channel.hasSubscribers) channel.publish({ prefix: this.#prefix, ...event });
   }
 
   #listenerFailed(error: unknown): void {

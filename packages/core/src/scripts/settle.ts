@@ -1,6 +1,6 @@
 // Made from lua/settle.lua by `pnpm lua`. Edit that file, not this one.
 export const settle = {
-  sha: "31f1482c4ac68a1b415d530c3725f502a89c6ec2",
+  sha: "a6f04fd53c754877d9a8d9cb882e2a6bf56cdcae",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -329,7 +329,7 @@ return judge, charge, mend, 2
 end
 if ARGV[1] ~= '1' then return redis.error_reply('TGVERSION this script speaks contract version 1') end
 local tables, items = ARGV[2] + 0, ARGV[3] + 0
-local at = 4
+local at = 5
 local policies = {}
 for i = 1, tables do
   local judge, charge, _, _, credit, renew = algorithm(ARGV[at])
@@ -348,6 +348,11 @@ for i = 1, tables do
   at = at + 5
 end
 local now = clock()
+local nonce, again
+if ARGV[4] ~= '' then
+  nonce = KEYS[items + 1]
+  again = redis.pcall('GET', nonce) and true
+end
 local function debit(key, policy, units, lease)
   local room, s1, s2, s3, s4 = policy.judge(key, policy, now, 1, lease)
   if not room then return nil, s1 end
@@ -360,7 +365,9 @@ for i = 1, items do
   local op, policy, units = ARGV[at], policies[ARGV[at + 1] + 0], ARGV[at + 2] + 0
   local mark, lease = tonumber(ARGV[at + 3]), ARGV[at + 4]
   local moved, problem
-  if op == 'c' then
+  if again then
+    moved = 0
+  elseif op == 'c' then
     moved, problem = policy.credit(KEYS[i], policy, now, units, mark, lease)
   elseif op == 'd' then
     moved, problem = debit(KEYS[i], policy, units, lease)
@@ -370,6 +377,7 @@ for i = 1, items do
   reply[i + 2] = moved or problem and class_of(problem) or FLAG
   at = at + 5
 end
+if nonce and not again then keep(nonce, now - now % 1000 + ARGV[4], '1') end
 return reply
 `,
 };

@@ -1,25 +1,34 @@
 import { StoreError, type StoreErrorClass } from "../errors.ts";
 
-/** The first word of a server's error, or of the error it wraps when a script met it. */
-const BY_WORD: [RegExp, StoreErrorClass, string][] = [
-  [
-    /\b(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK)\b/,
-    "unavailable",
-    "the server cannot decide now",
-  ],
-  [/\b(READONLY|MISCONF|NOREPLICAS|OOM)\b/, "unavailable", "the server takes no writes now"],
-  [
-    /\b(NOPERM|NOAUTH|WRONGPASS)\b|can't run this command|ACL failure/,
-    "denied",
-    "the Redis user may not do what a decision needs, or is not logged in",
-  ],
-  [/\bWRONGTYPE\b/, "foreign", "a key of this limiter holds another type"],
-  [
-    /Connection is closed|isn't writeable|max retries|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|Socket|timed out/,
-    "connection",
-    "there is no connection, or it broke before the answer came",
-  ],
-];
+const CANNOT = "the server cannot decide now";
+const NO_WRITES = "the server takes no writes now";
+const NOT_ALLOWED = "the Redis user may not do what a decision needs, or is not logged in";
+
+/** What a server's error code means for a decision. None of these has charged anything. */
+const BY_CODE: Readonly<Record<string, readonly [StoreErrorClass, string]>> = {
+  LOADING: ["unavailable", CANNOT],
+  BUSY: ["unavailable", CANNOT],
+  MASTERDOWN: ["unavailable", CANNOT],
+  CLUSTERDOWN: ["unavailable", CANNOT],
+  TRYAGAIN: ["unavailable", CANNOT],
+  MOVED: ["unavailable", CANNOT],
+  ASK: ["unavailable", CANNOT],
+  MISCONF: ["unavailable", NO_WRITES],
+  NOREPLICAS: ["unavailable", NO_WRITES],
+  OOM: ["unavailable", NO_WRITES],
+  READONLY: ["readonly", "the server is a replica and takes no writes"],
+  NOPERM: ["denied", NOT_ALLOWED],
+  NOAUTH: ["denied", NOT_ALLOWED],
+  WRONGPASS: ["denied", NOT_ALLOWED],
+  WRONGTYPE: ["foreign", "a key of this limiter holds another type"],
+};
+
+/** Refusals of a script's command that say no code, by Redis 7 and by later servers. */
+const DENIED_IN_SCRIPT = /can't run this command|ACL failure in script/;
+
+/** What clients and Node say of a connection. Whether the command was executed is not known. */
+const NO_CONNECTION =
+  /Connection is closed|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
 
 /**
  * The class of a client's error. Its text stays behind: it quotes the command, and with it keys
@@ -30,12 +39,29 @@ export function classify(error: unknown): StoreError {
     error instanceof Error
       ? `${error.message} ${(error as NodeJS.ErrnoException).code ?? ""}`
       : String(error);
-  const [, reason, message] = BY_WORD.find(([pattern]) => pattern.test(text)) ?? [
-    null,
-    "unknown" as const,
-    "the server answered an error",
-  ];
-  return new StoreError(reason, `${message} (${codeOf(text)})`);
+  const code = serverCode(text);
+  const known = code === undefined ? undefined : BY_CODE[code];
+  if (known) return new StoreError(known[0], `${known[1]} (${code})`);
+  if (DENIED_IN_SCRIPT.test(text)) return new StoreError("denied", `${NOT_ALLOWED} (${nodeCode(text)})`);
+  if (NO_CONNECTION.test(text)) {
+    const message = "there is no connection, or it broke before the answer came";
+    return new StoreError("connection", `${message} (${nodeCode(text)})`);
+  }
+  return new StoreError("unknown", `the server answered an error (${nodeCode(text)})`);
+}
+
+/**
+ * The code of a server's error that we know: its first word, or that of the error that it wraps, as
+ * servers do when a script met it (`ERR Error running script …: @user_script: 12: -READONLY …`). A
+ * word anywhere else may be part of a key.
+ */
+function serverCode(text: string): string | undefined {
+  const first = /^-?([A-Z]+)(?=\s|$)/.exec(text)?.[1];
+  if (first !== undefined && first in BY_CODE) return first;
+  if (first !== "ERR") return undefined;
+  const wrapped = /:\s*-?([A-Z]{3,})(?=\s|$)/g;
+  for (const [, code] of text.matchAll(wrapped)) if (code! in BY_CODE) return code;
+  return undefined;
 }
 
 /** NOSCRIPT means that nothing was executed. */
@@ -43,4 +69,4 @@ export const isNoScript = (error: unknown): boolean =>
   error instanceof Error && /^NOSCRIPT\b/.test(error.message);
 
 /** A server's errors begin with their code, and Node's carry one. Any other word may be part of a key. */
-const codeOf = (text: string): string => /^[A-Z]{3,}\b|\bE[A-Z]{4,}$/.exec(text)?.[0] ?? "no code";
+const nodeCode = (text: string): string => /^[A-Z]{3,}\b|\bE[A-Z_]{4,}$/.exec(text)?.[0] ?? "no code";

@@ -69,8 +69,8 @@ export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing)
 
 const OPS = { credit: "c", debit: "d", renew: "r" } as const;
 
-/** A run of settle.lua. */
-export function encodeMoves(moves: readonly Move[], now: number): Command {
+/** A run of settle.lua. `nonce`: known again, should the command be sent twice. */
+export function encodeMoves(moves: readonly Move[], now: number, nonce?: Check["nonce"]): Command {
   const tables = new Tables();
   const items = moves.flatMap(({ kind, policy, units, mark, lease }) => {
     const table = tables.of(policy, 1, (args) => {
@@ -80,8 +80,8 @@ export function encodeMoves(moves: readonly Move[], now: number): Command {
     return [OPS[kind], table, units, mark, lease ?? ""];
   });
   return {
-    keys: moves.map(({ key }) => key),
-    args: [VERSION, tables.count, moves.length, ...tables.args, ...items],
+    keys: [...moves.map(({ key }) => key), ...(nonce ? [nonce.key] : [])],
+    args: [VERSION, tables.count, moves.length, nonce ? nonce.keepMs * 1000 : "", ...tables.args, ...items],
   };
 }
 

@@ -1,10 +1,13 @@
 import type { ScriptClient } from "../clients/client.ts";
 import { StoreError } from "../errors.ts";
+import { uniqueId } from "../ids.ts";
+import { tellLate } from "../observe/channels.ts";
 import { decide as shippedDecide } from "../scripts/decide.ts";
 import { manage as shippedManage } from "../scripts/manage.ts";
 import { settle as shippedSettle } from "../scripts/settle.ts";
 import { classify } from "./classify.ts";
 import {
+  type Answer,
   answersOf,
   BOUNDS,
   type Command,
@@ -24,6 +27,12 @@ export interface RedisStoreOptions {
   scripts?: { readonly decide?: Script; readonly settle?: Script; readonly manage?: Script };
 }
 
+/** A server that takes no writes is left for another at most so often, milliseconds. */
+const RENEW_MS = 1000;
+
+/** How much longer than its deadline a client may send a command again, milliseconds. What runs later than that charges nothing. */
+const SETTLED_MS = 2000;
+
 /** Batches that may wait for the first connection. More would only be answered late. */
 const MOST_WAITING = 1000;
 
@@ -40,6 +49,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     manage: runner(client, scripts.manage),
   };
   let unfit: StoreError | undefined;
+  let renewedAt = -Infinity;
 
   client.onState(() => {
     if (client.state === "ready") prepare();
@@ -74,9 +84,23 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
   function decide(batch: readonly Check[], done: readonly Done[]): void {
     whenReady(
-      () => ask(batch, done, clock.latest(earliest(batch)), clock.now(), true),
+      () => {
+        const sent = client.resends ? batch.map(recognisable) : batch;
+        ask(sent, done, clock.latest(earliest(batch)), clock.now(), true);
+      },
       (error) => failAll(done, error),
     );
+  }
+
+  /** What a client's error means; and a server that takes no writes is left for another. */
+  function errorOf(error: unknown): StoreError {
+    if (unfit) return unfit;
+    const failure = classify(error);
+    if (failure.reason === "readonly" && performance.now() - renewedAt > RENEW_MS) {
+      renewedAt = performance.now();
+      client.renew?.();
+    }
+    return failure;
   }
 
   /** @param again whether a reply that says nothing was done may still be answered by asking again */
@@ -89,7 +113,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   ): void {
     const sent = performance.now();
     run.decide(encodeChecks(batch, { deadline, now }), (error, reply) => {
-      if (error) return failAll(done, unfit ?? classify(error));
+      if (error) return failAll(done, errorOf(error));
       // With time left it was the clock that stepped, not the answer that was slow.
       const timeLeft = earliest(batch) > performance.now();
       if (isLate(reply) && again) {
@@ -99,7 +123,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
       const missed: number[] = [];
       answersOf(batch, reply).forEach((answer, i) => {
-        if (answer) done[i]!(...answer);
+        if (answer) done[i]!(...ownAnswer(batch[i]!, answer));
         else missed.push(i);
       });
       if (missed.length === 0) return;
@@ -111,7 +135,8 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   }
 
   function settle(moves: readonly Move[], now: number, again: boolean, done: Changed): void {
-    change("settle", encodeMoves(moves, now), (error, moved, reply) => {
+    const nonce = client.resends && moves[0] ? nonceBeside(moves[0].key, SETTLED_MS) : undefined;
+    change("settle", encodeMoves(moves, now, nonce), (error, moved, reply) => {
       const missed = again && reply ? moves.filter((_, i) => reply[i + 2] === BOUNDS) : [];
       if (error || !reply || missed.length === 0) return done(error, moved);
       settle(missed, serverTime(reply) / 1000, false, (error, more) => done(error, moved + more));
@@ -124,7 +149,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     const fail = (error: StoreError) => done(error, 0);
     whenReady(() => {
       run[script](command, (error, reply) => {
-        if (error) return fail(classify(error));
+        if (error) return fail(errorOf(error));
         const changes = (reply as number[]).slice(2);
         done(
           undefined,
@@ -136,12 +161,38 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   }
 
   return {
+    batches: true,
     decide,
     settle: (moves, done) => settle(moves, clock.now(), true, done),
     forget: (keys, done) => change("manage", encodeForget(keys), done),
     block: (key, ms, reason, done) => change("manage", encodeBlock(key, ms, reason), done),
     close: () => client.close(),
   };
+}
+
+/** Behind the same brace as the keys it stands beside: of the same slot. */
+const nonceBeside = (key: string, keepMs: number) => ({
+  key: `${key.slice(0, key.indexOf("}") + 1)}::n:${uniqueId()}`,
+  keepMs,
+});
+
+/** Nonces of ours: a client's own are of its requests, and their replays are told as such. */
+const OURS = new WeakSet<object>();
+
+/** A check that is charged once, should the client send it twice. */
+function recognisable(check: Check): Check {
+  if (check.nonce || check.peek) return check;
+  const nonce = nonceBeside(check.keys[0]!, Math.ceil(check.deadline - performance.now()) + SETTLED_MS);
+  OURS.add(nonce);
+  return { ...check, nonce };
+}
+
+/** The answer to the second copy of a command is the first one's, and nothing else than that. */
+function ownAnswer({ nonce, keys }: Check, answer: NonNullable<Answer>): NonNullable<Answer> {
+  const [error, outcome] = answer;
+  if (!outcome?.replayed || !nonce || !OURS.has(nonce)) return answer;
+  tellLate(keys[0]!.slice(0, keys[0]!.indexOf(":{")), "double");
+  return [error, { ...outcome, replayed: false }];
 }
 
 function earliest(batch: readonly Check[]): number {

@@ -61,6 +61,8 @@ export type Changed = (error: StoreError | undefined, changed: number) => void;
  * Checks of one batch are decided in order, each on its own.
  */
 export interface Store {
+  /** Whether several checks at once cost less than one after the other: a store that is somewhere else. */
+  readonly batches?: boolean;
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;
