@@ -17,14 +17,14 @@ const cockatiel = circuitBreaker(handleAll, { halfOpenAfter: 200, breaker: new C
 const check = /** @type {any} */ ({ keys: [] });
 const outcome = /** @type {any} */ ({ granted: true });
 const next = { decide: (/** @type {any} */ _check, /** @type {any} */ done) => done(undefined, outcome) };
-const ours = withBreaker(next, 50, () => {});
+const ours = withBreaker(next, 50, { changed() {}, answered() {} });
 const late = () => {};
 const done = () => {};
 
 /** @type {Record<string, () => Promise<void>>} */
 const subjects = {
   async "a promise alone"() {
-    for (let i = 0; i < CALLS; i++) await true;
+    for (let i = 0; i < CALLS; i++) await Promise.resolve(true);
   },
   async opossum() {
     for (let i = 0; i < CALLS; i++) await opossum.fire();

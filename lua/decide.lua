@@ -56,7 +56,7 @@ for _ = 1, checks do
   local peek, partial, lease, nonce, nonce_us, kept
 
   if flags ~= '' then
-    if string.find(flags, '[^pgbli]') then failed = FLAG end
+    if string.find(flags, '[^pgblir]') then failed = FLAG end
     peek, partial = string.find(flags, 'p', 1, true), string.find(flags, 'g', 1, true)
     if string.find(flags, 'b', 1, true) then
       local blocks = args[next_check] + 0
@@ -77,9 +77,10 @@ for _ = 1, checks do
       local read = not failed and not peek and redis.pcall('GET', nonce)
       if type(read) == 'string' then
         -- { replays, moment, granted, words … }: a grant is given again three times to whoever brings
-        -- its nonce, and after that the request is charged as any other.
+        -- its nonce, and after that the request is charged as any other. To a client that only sends
+        -- one command again and again it is given as often as it does.
         local ours, found = pcall(cmsgpack.unpack, read)
-        if ours and type(found) == 'table' and #found > 3 and found[1] < 3 then
+        if ours and type(found) == 'table' and #found > 3 and (found[1] < 3 or string.find(flags, 'r', 1, true)) then
           kept = found
           kept[1] = kept[1] + 1
           redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')

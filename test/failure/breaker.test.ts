@@ -33,14 +33,20 @@ function behind() {
     },
   };
   const changes: boolean[] = [];
-  const breaker = withBreaker(next, TIMEOUT_MS, (isOpen) => changes.push(isOpen));
+  let answered = 0;
+  const breaker = withBreaker(next, TIMEOUT_MS, {
+    changed: (isOpen) => changes.push(isOpen),
+    answered: () => answered++,
+  });
   return {
     asked,
     answers,
     changes,
     breaker,
+    /** How often a look was answered. */
+    answered: () => answered,
     /** Asks, has the store answer, and tells what came of it: the class of an error, or "ok". */
-    ask(reason?: StoreErrorClass): string {
+    ask: (reason?: StoreErrorClass): string => {
       let told = "nothing";
       const before = answers.length;
       breaker.decide(
@@ -109,14 +115,25 @@ describe("The breaker", () => {
   });
 
   it("closes on the first good look, and begins to count anew", () => {
-    const { ask, answer, breaker, changes } = behind();
+    const { ask, answer, answered, breaker, changes } = behind();
     five(ask);
     vi.advanceTimersByTime(200);
     answer();
-    expect([breaker.isOpen, changes, ask()]).toEqual([false, [true, false], "ok"]);
+    expect([breaker.isOpen, changes, answered(), ask()]).toEqual([false, [true, false], 1, "ok"]);
     for (let i = 0; i < 4; i++) ask("timeout");
     expect(breaker.isOpen).toBe(false);
-    vi.advanceTimersByTime(10_000);
+    ask();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("looks after a single failure too, so that nobody has to ask for the store to be known well again", () => {
+    const { ask, answer, answered, asked, breaker, changes } = behind();
+    ask("connection");
+    vi.advanceTimersByTime(200);
+    answer("connection");
+    vi.advanceTimersByTime(200);
+    answer();
+    expect([asked.length, answered(), breaker.isOpen, changes]).toEqual([3, 1, false, []]);
     expect(vi.getTimerCount()).toBe(0);
   });
 

@@ -212,16 +212,14 @@ describe("health", () => {
     const begun = Date.now();
     const limiter = limiterOf({ redis: `redis://127.0.0.1:${port}`, policies: { shared: perMinute(10) } });
     expect(limiter.health()).toEqual({
-      state: "ok",
+      state: "degraded",
       since: expect.toSatisfy((at: number) => at >= begun && at <= Date.now()),
       lastError: undefined,
       breaker: "closed",
     });
-    await limiter.decide({ identity: "anna" });
-    const { since, ...first } = limiter.health();
-    expect(first).toEqual({ state: "degraded", lastError: "connection", breaker: "closed" });
-    for (let i = 0; i < 4; i++) await limiter.decide({ identity: "anna" });
-    expect(limiter.health()).toEqual({ ...first, since, breaker: "open" });
+    for (let i = 0; i < 5; i++) await limiter.decide({ identity: "anna" });
+    const { since, ...bad } = limiter.health();
+    expect(bad).toEqual({ state: "degraded", lastError: "connection", breaker: "open" });
     await sleep(10);
     const server = await startRedis({ port });
     onTestFinished(() => server.stop());
@@ -229,5 +227,19 @@ describe("health", () => {
     const { since: well, ...last } = limiter.health();
     expect(last).toEqual({ state: "ok", lastError: "connection", breaker: "closed" });
     expect(well).toBeGreaterThan(since);
+  });
+
+  it("is well again without any traffic, also after a single failure", async () => {
+    const port = await freePort();
+    const limiter = limiterOf({ redis: `redis://127.0.0.1:${port}`, policies: { shared: perMinute(10) } });
+    await limiter.decide({ identity: "anna" });
+    expect(limiter.health()).toMatchObject({ state: "degraded", breaker: "closed" });
+    const server = await startRedis({ port });
+    onTestFinished(() => server.stop());
+    await eventually("it is well", () => limiter.health().state === "ok", 3000);
+  });
+
+  it("of this process's memory is always well", () => {
+    expect(limiterOf({ redis: undefined, limit: 1, window: 1 }).health().state).toBe("ok");
   });
 });

@@ -14,7 +14,9 @@ import { uniqueId } from "./ids.ts";
 import { Leases } from "./leases.ts";
 import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
-import { type Failure, type Plan, segmentOf } from "./plans.ts";
+import { type Failure } from "./failure-rules.ts";
+import { segmentOf } from "./named-policies.ts";
+import { type Plan } from "./plans.ts";
 import { type Open, OwnReceipt } from "./receipt.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 import { memoryStore } from "./stores/memory.ts";
@@ -79,9 +81,9 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const breaker = withBreaker(
     withDeadline(store.batches ? coalesce(store) : direct(store)),
     settings.timeoutMs,
-    (isOpen) => {
-      tellBreaker(settings.prefix, isOpen);
-      if (!isOpen) health.answered();
+    {
+      changed: (isOpen) => tellBreaker(settings.prefix, isOpen),
+      answered: () => health.answered(),
     },
   );
   const reservations = new Set<Decision>();
@@ -250,6 +252,8 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   async function close(): Promise<void> {
     leases.stop();
     breaker.stop();
+    // Whoever watches is not to take a limiter that has gone for one in trouble.
+    if (breaker.isOpen) tellBreaker(settings.prefix, false);
     const left: [Decision, Settlement][] = [
       ...[...reservations].map((decision): [Decision, Settlement] => [decision, "giveBack"]),
       ...[...inFlight].map((decision): [Decision, Settlement] => [decision, "keep"]),
@@ -291,7 +295,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       store.forget([blockKeyOf(settings.prefix, identity)], audit("unblock", identity, "", done));
     },
     onRelease: (listener) => void releaseListeners.push(listener),
-    health: () => health.report(breaker.isOpen),
+    health: () => health.report(breaker.isOpen, store.isConnected?.() ?? true),
     reserved: (decision) => void (decision.receipt && reservations.add(decision)),
     close: () => (closing ??= close()),
   };

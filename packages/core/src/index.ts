@@ -46,7 +46,9 @@ export {
   routeName,
   type RouteOptions,
 } from "./http/exchange.ts";
-export { createGuard, type Guard, type Header, type ResponseEnd, type Ruling } from "./http/guard.ts";
+export { createGuard, type Guard } from "./http/guard.ts";
+export type { Header } from "./http/items.ts";
+export type { ResponseEnd, Ruling } from "./http/ruling.ts";
 export { NodeExchange, textOf } from "./http/node-exchange.ts";
 export type { AddressOptions } from "./identity/address.ts";
 export { apiKey, type ApiKeyOptions } from "./identity/api-key.ts";

@@ -6,7 +6,7 @@ import type { Part } from "./explain.ts";
 import type { HealthReport } from "./failure/health.ts";
 import { EVERYONE, type Identity, toIdentity } from "./identity/identity.ts";
 import { type Duration, duration, isCost } from "./options.ts";
-import type { NamedPolicy } from "./plans.ts";
+import type { NamedPolicy } from "./named-policies.ts";
 import type { DecideRequest, IdentityInput } from "./request.ts";
 import { createWaiting, type WaitOptions } from "./wait.ts";
 

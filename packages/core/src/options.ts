@@ -102,3 +102,6 @@ export function oneOf<T extends string>(option: string, value: unknown, words: r
 
 /** Whether a value is a number of units: no cost is worth more than the largest exact number. */
 export const isCost = (cost: unknown): cost is number => Number.isSafeInteger(cost) && (cost as number) >= 0;
+
+/** The name of an option within others; `at` is empty at the top. */
+export const under = (at: string, option: string): string => (at === "" ? option : `${at}.${option}`);

@@ -13,6 +13,9 @@ const OURS = {
   // Without it, commands under way when a connection breaks would never settle. Nothing is resent: no retries.
   autoResendUnfulfilledCommands: true,
   enableAutoPipelining: false,
+  // What an application's client is set to, ours is not.
+  stringNumbers: false,
+  replyMapping: "legacy",
   lazyConnect: false,
   connectTimeout: 500,
   // Longer than a busy event loop keeps replies waiting unread: that is not the server's silence.
@@ -22,6 +25,9 @@ const OURS = {
   disconnectTimeout: 100,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 } satisfies RedisOptions;
+
+/** Ours is the only deadline. */
+const NOT_THEIRS = { commandTimeout: undefined } as RedisOptions;
 
 export interface IoredisOptions {
   /** Uses the client as it is. It is never closed, never changed, and no listener stays. False by default. */
@@ -51,7 +57,7 @@ export function ioredisClient(redis: string | Redis, { share = false }: IoredisO
     );
   }
   if (typeof redis === "string") return ours(fromUrl(redis));
-  return share ? theirs(redis) : ours(redis.duplicate(OURS));
+  return share ? theirs(redis) : ours(redis.duplicate({ ...OURS, ...NOT_THEIRS }));
 }
 
 function ours(client: Redis): ScriptClient {

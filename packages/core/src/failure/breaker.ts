@@ -12,78 +12,89 @@ const PROBE_MS = 200;
 /** Faults of one key: the store is well, and other identities do not notice. */
 export const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken"];
 
-/** Asks the tier behind while that answers; once it does not, answers at once, and looks in the background. */
+/** Asks the tier behind while that answers; once it does not, answers at once. Looks in the background from the first failure on. */
 export interface Breaker extends Timely {
   readonly isOpen: boolean;
   /** Stops looking. */
   stop(): void;
 }
 
-/**
- * @param timeoutMs how long the store has to answer when it is looked at
- * @param changed told of every change
- */
-export function withBreaker(next: Timely, timeoutMs: number, changed: (isOpen: boolean) => void): Breaker {
+export interface BreakerListener {
+  /** It opened, or closed. */
+  changed(isOpen: boolean): void;
+  /** The store answered a look. */
+  answered(): void;
+}
+
+/** @param timeoutMs how long the store has to answer when it is looked at */
+export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerListener): Breaker {
   let failures = 0;
-  /** What the store failed with last, and the question it is looked at with: the last that failed. */
-  let open: { error: StoreError; readonly check: Check } | undefined;
-  let probing = false;
+  /** What the store failed with last. */
+  let last: StoreError | undefined;
+  let isOpen = false;
+  /** The question it is looked at with: the last that failed, but for everything that would leave a trace. */
+  let look: Check | undefined;
+  let looking = false;
   let timer: NodeJS.Timeout | undefined;
 
-  function decide(
-    check: Check,
-    done: Parameters<Timely["decide"]>[1],
-    late: Parameters<Timely["decide"]>[2],
-  ) {
-    if (open) return done(open.error, undefined);
-    next.decide(
-      check,
-      (error, outcome) => {
-        if (!error || OF_ONE_KEY.includes(error.reason)) close();
-        else failed(error, check);
-        done(error, outcome);
-      },
-      late,
-    );
-  }
-
   function failed(error: StoreError, check: Check): void {
+    last = error;
     failures++;
-    if (open) open.error = error;
-    if (open || failures < FAILURES) return;
-    // The same question, but for everything that would leave a trace.
-    open = { error, check: { ...check, peek: true, lease: undefined, nonce: undefined } };
-    timer = every(PROBE_MS, probe);
-    changed(true);
+    look = { ...check, peek: true, lease: undefined, nonce: undefined };
+    timer ??= every(PROBE_MS, probe);
+    if (isOpen || failures < FAILURES) return;
+    isOpen = true;
+    listener.changed(true);
   }
 
-  function close(): void {
+  function succeeded(): void {
     failures = 0;
-    if (!open) return;
-    open = undefined;
-    clearInterval(timer);
-    changed(false);
+    if (!timer) return;
+    stop();
+    if (!isOpen) return;
+    isOpen = false;
+    listener.changed(false);
   }
 
   function probe(): void {
-    if (probing || !open) return;
-    probing = true;
+    if (looking || !look) return;
+    looking = true;
     next.decide(
-      { ...open.check, deadline: performance.now() + timeoutMs },
+      { ...look, deadline: performance.now() + timeoutMs },
       (error) => {
-        probing = false;
-        if (!error || OF_ONE_KEY.includes(error.reason)) close();
-        else if (open) open.error = error;
+        looking = false;
+        if (error && !OF_ONE_KEY.includes(error.reason)) {
+          last = error;
+          return;
+        }
+        succeeded();
+        listener.answered();
       },
       () => {},
     );
   }
 
+  function stop(): void {
+    clearInterval(timer);
+    timer = undefined;
+  }
+
   return {
     get isOpen() {
-      return open !== undefined;
+      return isOpen;
     },
-    decide,
-    stop: () => clearInterval(timer),
+    decide(check, done, late) {
+      if (isOpen) return done(last, undefined);
+      next.decide(
+        check,
+        (error, outcome) => {
+          if (!error || OF_ONE_KEY.includes(error.reason)) succeeded();
+          else failed(error, check);
+          done(error, outcome);
+        },
+        late,
+      );
+    },
+    stop,
   };
 }

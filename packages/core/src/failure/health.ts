@@ -58,9 +58,10 @@ export class Health {
     this.#events.emit({ type: "recovered", afterMs });
   }
 
-  report(breakerIsOpen: boolean): HealthReport {
+  /** @param connected whether the store can be asked, as far as that is known without asking */
+  report(breakerIsOpen: boolean, connected: boolean): HealthReport {
     return {
-      state: this.#outage ? "degraded" : "ok",
+      state: this.#outage || !connected ? "degraded" : "ok",
       since: this.#since,
       lastError: this.#lastError,
       breaker: breakerIsOpen ? "open" : "closed",

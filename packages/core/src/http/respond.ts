@@ -3,7 +3,7 @@ import { stateFields } from "./headers.ts";
 import type { Events } from "../observe/events.ts";
 import type { Settings } from "../settings.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Ruling } from "./guard.ts";
+import type { Ruling } from "./ruling.ts";
 import type { Header } from "./items.ts";
 import { bodyOf } from "./problem.ts";
 import { isThenable } from "../identity/sources.ts";

@@ -1,4 +1,4 @@
-import type { NamedPolicy } from "../plans.ts";
+import type { NamedPolicy } from "../named-policies.ts";
 import type { Told } from "./items.ts";
 
 /** What the limiters that one request meets know of each other. */

@@ -13,7 +13,8 @@ import { isThenable } from "../identity/sources.ts";
 import { isSettlement } from "../limiter.ts";
 import type { Events, WarningCode } from "../observe/events.ts";
 import { isCost } from "../options.ts";
-import type { NamedPolicy, Plan } from "../plans.ts";
+import type { NamedPolicy } from "../named-policies.ts";
+import type { Plan } from "../plans.ts";
 import type { Settings } from "../settings.ts";
 
 /**

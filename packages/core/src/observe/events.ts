@@ -57,7 +57,7 @@ export type TidegateEvent =
 
 export type EventListener = (event: TidegateEvent) => void;
 
-/** For whoever watches a whole process. A subscriber that throws breaks nothing: Node reports it. */
+/** For whoever watches a whole process. What a subscriber throws is raised by Node as uncaught: it must not throw. */
 const channels = {
   degraded: channel("tidegate:degraded"),
   storeError: channel("tidegate:storeError"),

@@ -1,6 +1,6 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "38243c88f34cb49b4bcc8d9f8dc74d390efe8b6f",
+  sha: "37b0f90d67f0089add909300bb8fcad7ae4af3a3",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -290,7 +290,7 @@ for _ = 1, checks do
   local failed, first_word = late, 0
   local peek, partial, lease, nonce, nonce_us, kept
   if flags ~= '' then
-    if string.find(flags, '[^pgbli]') then failed = FLAG end
+    if string.find(flags, '[^pgblir]') then failed = FLAG end
     peek, partial = string.find(flags, 'p', 1, true), string.find(flags, 'g', 1, true)
     if string.find(flags, 'b', 1, true) then
       local blocks = args[next_check] + 0
@@ -310,7 +310,7 @@ for _ = 1, checks do
       local read = not failed and not peek and redis.pcall('GET', nonce)
       if type(read) == 'string' then
         local ours, found = pcall(cmsgpack.unpack, read)
-        if ours and type(found) == 'table' and #found > 3 and found[1] < 3 then
+        if ours and type(found) == 'table' and #found > 3 and (found[1] < 3 or string.find(flags, 'r', 1, true)) then
           kept = found
           kept[1] = kept[1] + 1
           redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')

@@ -28,7 +28,7 @@ const DENIED_IN_SCRIPT = /can't run this command|ACL failure in script/;
 
 /** What clients and Node say of a connection. Whether the command was executed is not known. */
 const NO_CONNECTION =
-  /Connection is closed|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
+  /Connection is closed|Command aborted|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
 
 /**
  * The class of a client's error. Its text stays behind: it quotes the command, and with it keys
@@ -59,7 +59,7 @@ function serverCode(text: string): string | undefined {
   const first = /^-?([A-Z]+)(?=\s|$)/.exec(text)?.[1];
   if (first !== undefined && first in BY_CODE) return first;
   if (first !== "ERR") return undefined;
-  const wrapped = /:\s*-?([A-Z]{3,})(?=\s|$)/g;
+  const wrapped = /user_script:\s*\d+:\s*-?([A-Z]{3,})(?=\s|$)/g;
   for (const [, code] of text.matchAll(wrapped)) if (code! in BY_CODE) return code;
   return undefined;
 }

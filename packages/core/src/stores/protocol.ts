@@ -1,6 +1,6 @@
 import type { Policy } from "../algorithms/policy.ts";
 import { StoreError, type StoreErrorClass } from "../errors.ts";
-import type { Check, Done, Move } from "./store.ts";
+import type { Check, Done, Move, Nonce } from "./store.ts";
 
 /** The version of the contract that lua/README.md writes down. */
 const VERSION = 1;
@@ -57,7 +57,10 @@ export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing)
         }),
       );
     }
-    checks.push(1, `${peek ? "p" : ""}${blocks.length > 0 ? "b" : ""}${lease ? "l" : ""}${nonce ? "i" : ""}`);
+    checks.push(
+      1,
+      `${peek ? "p" : ""}${blocks.length > 0 ? "b" : ""}${lease ? "l" : ""}${nonce ? "i" : ""}${nonce?.resent ? "r" : ""}`,
+    );
     if (blocks.length > 0) checks.push(blocks.length);
     if (lease) checks.push(lease);
     if (nonce) checks.push(nonce.keepMs * 1000);
@@ -70,7 +73,7 @@ export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing)
 const OPS = { credit: "c", debit: "d", renew: "r" } as const;
 
 /** A run of settle.lua. `nonce`: known again, should the command be sent twice. */
-export function encodeMoves(moves: readonly Move[], now: number, nonce?: Check["nonce"]): Command {
+export function encodeMoves(moves: readonly Move[], now: number, nonce?: Nonce): Command {
   const tables = new Tables();
   const items = moves.flatMap(({ kind, policy, units, mark, lease }) => {
     const table = tables.of(policy, 1, (args) => {
@@ -111,16 +114,16 @@ const BLOCKED = -2;
 export const BOUNDS = -3;
 
 /** Whether the whole batch came too late. */
-export const isLate = (reply: unknown): boolean => Array.isArray(reply) && reply[2] === LATE;
+export const isLate = (reply: readonly number[]): boolean => reply[2] === LATE;
 
 /** The server's time in a reply, µs. */
-export const serverTime = (reply: unknown): number => (reply as number[])[1]!;
+export const serverTime = (reply: readonly number[]): number => reply[1]!;
 
 /** How many integers a reply holds for a policy: one on trial has one more, 1 when it would have let the request pass. */
 const wordsOf = ({ algorithm, mode }: Policy): number => algorithm.words + (mode === "shadow" ? 1 : 0);
 
 /** Where each check's part of a reply begins, and how long the reply is; `undefined` when it has another shape. */
-function layout(batch: readonly Check[], reply: unknown): number[] | undefined {
+function layout(batch: readonly Check[], reply: readonly number[]): number[] | undefined {
   const begins: number[] = [];
   let at = 2;
   for (const check of batch) {
@@ -128,20 +131,29 @@ function layout(batch: readonly Check[], reply: unknown): number[] | undefined {
     at += 1 + (check.nonce ? 1 : 0) + check.policies.reduce((sum, policy) => sum + wordsOf(policy), 0);
   }
   begins.push(at);
-  return Array.isArray(reply) && reply.length === at && reply[0] === VERSION ? begins : undefined;
+  return reply.length === at ? begins : undefined;
+}
+
+/**
+ * A script's reply as whole numbers; `undefined` when it is none of ours. A client may be set to give
+ * numbers as text.
+ */
+export function numbersIn(reply: unknown): readonly number[] | undefined {
+  if (!Array.isArray(reply)) return undefined;
+  const numbers: readonly unknown[] = reply.every((each) => typeof each === "number")
+    ? reply
+    : reply.map((each) => (typeof each === "string" && /^-?\d+$/.test(each) ? Number(each) : each));
+  const sound = numbers.length > 2 && numbers[0] === VERSION && numbers.every(Number.isSafeInteger);
+  return sound ? (numbers as readonly number[]) : undefined;
 }
 
 /** A check's answer, or `undefined` when the calendar window was another on the server's clock: nothing was charged. */
 export type Answer = Parameters<Done> | undefined;
 
 /** Each check's part of a reply. */
-export function answersOf(batch: readonly Check[], reply: unknown): Answer[] {
-  const begins = layout(batch, reply);
-  if (!begins) {
-    const error = new StoreError("unknown", "the script's reply has another shape than this version expects");
-    return batch.map(() => [error, undefined]);
-  }
-  const numbers = reply as number[];
+export function answersOf(batch: readonly Check[], numbers: readonly number[]): Answer[] {
+  const begins = layout(batch, numbers);
+  if (!begins) return batch.map(() => [strangeReply(), undefined]);
   return batch.map(({ nonce }, i): Answer => {
     const status = numbers[begins[i]!]!;
     const first = begins[i]! + (nonce ? 2 : 1);
@@ -157,6 +169,9 @@ export function answersOf(batch: readonly Check[], reply: unknown): Answer[] {
     return [undefined, { granted: status > 0, now, words, blockedUs: undefined, replayed: moment > 0 }];
   });
 }
+
+export const strangeReply = (): StoreError =>
+  new StoreError("unknown", "the script's reply has another shape than this version expects");
 
 function errorOf(status: number): StoreError {
   const [reason, message] = STATUS[status] ?? ["unknown", `the script answered the unknown status ${status}`];

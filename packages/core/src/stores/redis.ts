@@ -16,11 +16,13 @@ import {
   encodeForget,
   encodeMoves,
   isLate,
+  numbersIn,
   serverTime,
+  strangeReply,
 } from "./protocol.ts";
 import { runner, type Script } from "./scripts.ts";
 import { ServerClock } from "./server-clock.ts";
-import type { Changed, Check, Done, Move, Store } from "./store.ts";
+import type { Changed, Check, Done, Move, Nonce, Store } from "./store.ts";
 
 export interface RedisStoreOptions {
   /** Scripts to run instead of those we ship. */
@@ -30,8 +32,11 @@ export interface RedisStoreOptions {
 /** A server that takes no writes is left for another at most so often, milliseconds. */
 const RENEW_MS = 1000;
 
-/** How much longer than its deadline a client may send a command again, milliseconds. What runs later than that charges nothing. */
-const SETTLED_MS = 2000;
+/** How much longer than a check's deadline its grant is known again, milliseconds. What runs after the deadline charges nothing. */
+const DECIDED_MS = 2000;
+
+/** How long a settlement is known again, milliseconds: it has no deadline, and ioredis tries for 73 s by default. */
+const SETTLED_MS = 120_000;
 
 /** Batches that may wait for the first connection. More would only be answered late. */
 const MOST_WAITING = 1000;
@@ -49,27 +54,42 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     manage: runner(client, scripts.manage),
   };
   let unfit: StoreError | undefined;
+  /** Whether this connection's server has told what it is, and what time it is. */
+  let introduced = false;
   let renewedAt = -Infinity;
 
-  client.onState(() => {
+  client.onState(connected);
+  if (client.state === "ready") prepare();
+
+  function connected(): void {
+    introduced = false;
+    clock.forget();
     if (client.state === "ready") prepare();
-    else clock.forget();
+    goOn();
+  }
+
+  function goOn(): void {
     for (const go of waiting.splice(0)) go();
-  });
+  }
 
   /** On every new connection, ahead of all decisions: it may lead to another server. */
   function prepare(): void {
     unfit = undefined;
+    const sent = performance.now();
     client.send("info", ["server"], (_, reply) => {
       unfit = tooOld(reply);
+      const now = timeIn(reply);
+      if (now !== undefined) clock.learn(sent, performance.now(), now);
+      introduced = true;
+      goOn();
     });
     // Where this is not permitted, the first decision brings the script along.
     client.send("script", ["LOAD", scripts.decide.text], () => {});
   }
 
-  /** Goes on when there is a connection; else fails, at once or, before the first one, when that fails. */
+  /** Goes on when there is a connection whose server is known; else fails, at once or when that is known to fail. */
   function whenReady(go: () => void, fail: (error: StoreError) => void): void {
-    if (client.state === "connecting") {
+    if (client.state === "connecting" || (client.state === "ready" && !introduced)) {
       if (waiting.length < MOST_WAITING) waiting.push(() => whenReady(go, fail));
       else fail(new StoreError("overload", "too many requests wait for the first connection to Redis"));
     } else if (unfit) fail(unfit);
@@ -84,12 +104,24 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
   function decide(batch: readonly Check[], done: readonly Done[]): void {
     whenReady(
-      () => {
-        const sent = client.resends ? batch.map(recognisable) : batch;
-        ask(sent, done, clock.latest(earliest(batch)), clock.now(), true);
-      },
+      () => askInTime(batch, done),
       (error) => failAll(done, error),
     );
+  }
+
+  /** What waited for the connection beyond its deadline is not sent any more: nobody waits for the answer. */
+  function askInTime(batch: readonly Check[], done: readonly Done[]): void {
+    const now = performance.now();
+    if (earliest(batch) <= now) {
+      const inTime = batch.map(({ deadline }) => deadline > now);
+      const gone = done.filter((_, i) => !inTime[i]);
+      failAll(gone, new StoreError("timeout", "Redis could not be asked within the deadline"));
+      batch = batch.filter((_, i) => inTime[i]);
+      done = done.filter((_, i) => inTime[i]);
+      if (batch.length === 0) return;
+    }
+    const sent = client.resends ? batch.map(recognisable) : batch;
+    ask(sent, done, clock.latest(earliest(batch)), clock.now(), true);
   }
 
   /** What a client's error means; and a server that takes no writes is left for another. */
@@ -112,14 +144,17 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     again: boolean,
   ): void {
     const sent = performance.now();
-    run.decide(encodeChecks(batch, { deadline, now }), (error, reply) => {
+    run.decide(encodeChecks(batch, { deadline, now }), (error, answer) => {
       if (error) return failAll(done, errorOf(error));
+      const reply = numbersIn(answer);
+      if (!reply) return failAll(done, strangeReply());
       // With time left it was the clock that stepped, not the answer that was slow.
       const timeLeft = earliest(batch) > performance.now();
-      if (isLate(reply) && again) {
+      if (isLate(reply) && timeLeft && again) {
         clock.forget();
-        if (timeLeft) return ask(batch, done, undefined, serverTime(reply) / 1000, false);
-      } else if (Array.isArray(reply)) clock.learn(sent, performance.now(), serverTime(reply));
+        return ask(batch, done, undefined, serverTime(reply) / 1000, false);
+      }
+      clock.learn(sent, performance.now(), serverTime(reply));
 
       const missed: number[] = [];
       answersOf(batch, reply).forEach((answer, i) => {
@@ -143,25 +178,24 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     });
   }
 
-  type ChangedAs = (error: StoreError | undefined, changed: number, reply?: number[]) => void;
+  type ChangedAs = (error: StoreError | undefined, changed: number, reply?: readonly number[]) => void;
 
   function change(script: "settle" | "manage", command: Command, done: ChangedAs): void {
     const fail = (error: StoreError) => done(error, 0);
     whenReady(() => {
-      run[script](command, (error, reply) => {
+      run[script](command, (error, answer) => {
         if (error) return fail(errorOf(error));
-        const changes = (reply as number[]).slice(2);
-        done(
-          undefined,
-          changes.reduce((sum, one) => sum + Math.max(0, one), 0),
-          reply as number[],
-        );
+        const reply = numbersIn(answer);
+        if (!reply) return fail(strangeReply());
+        const changed = reply.slice(2).reduce((sum, one) => sum + Math.max(0, one), 0);
+        done(undefined, changed, reply);
       });
     }, fail);
   }
 
   return {
     batches: true,
+    isConnected: () => client.state === "ready" && introduced && unfit === undefined,
     decide,
     settle: (moves, done) => settle(moves, clock.now(), true, done),
     forget: (keys, done) => change("manage", encodeForget(keys), done),
@@ -171,26 +205,23 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 }
 
 /** Behind the same brace as the keys it stands beside: of the same slot. */
-const nonceBeside = (key: string, keepMs: number) => ({
+const nonceBeside = (key: string, keepMs: number): Nonce => ({
   key: `${key.slice(0, key.indexOf("}") + 1)}::n:${uniqueId()}`,
   keepMs,
+  resent: true,
 });
-
-/** Nonces of ours: a client's own are of its requests, and their replays are told as such. */
-const OURS = new WeakSet<object>();
 
 /** A check that is charged once, should the client send it twice. */
 function recognisable(check: Check): Check {
-  if (check.nonce || check.peek) return check;
-  const nonce = nonceBeside(check.keys[0]!, Math.ceil(check.deadline - performance.now()) + SETTLED_MS);
-  OURS.add(nonce);
-  return { ...check, nonce };
+  if (check.nonce || check.peek || check.costs.every((cost) => cost === 0)) return check;
+  const keepMs = Math.ceil(check.deadline - performance.now()) + DECIDED_MS;
+  return { ...check, nonce: nonceBeside(check.keys[0]!, keepMs) };
 }
 
 /** The answer to the second copy of a command is the first one's, and nothing else than that. */
 function ownAnswer({ nonce, keys }: Check, answer: NonNullable<Answer>): NonNullable<Answer> {
   const [error, outcome] = answer;
-  if (!outcome?.replayed || !nonce || !OURS.has(nonce)) return answer;
+  if (!outcome?.replayed || !nonce?.resent) return answer;
   tellLate(keys[0]!.slice(0, keys[0]!.indexOf(":{")), "double");
   return [error, { ...outcome, replayed: false }];
 }
@@ -211,4 +242,10 @@ function tooOld(info: unknown): StoreError | undefined {
   if (!version || Number(version[1]) >= 7) return undefined;
   const found = `the server is Redis ${version[1]}.${version[2]}`;
   return new StoreError("server", `${found}; Redis 7.0 or Valkey 7.2 or newer is needed`);
+}
+
+/** The server's clock, µs, out of INFO. */
+function timeIn(info: unknown): number | undefined {
+  const found = /^server_time_usec:(\d+)/m.exec(String(info));
+  return found ? Number(found[1]) : undefined;
 }

@@ -17,7 +17,14 @@ export interface Check {
   /** The id of the leases that concurrency policies take; `undefined` when there is none. */
   readonly lease: string | undefined;
   /** Under which key the grant is kept, and for how long (ms), to answer the same question again. */
-  readonly nonce: { readonly key: string; readonly keepMs: number } | undefined;
+  readonly nonce: Nonce | undefined;
+}
+
+export interface Nonce {
+  readonly key: string;
+  readonly keepMs: number;
+  /** Whether it is of one command that a client may send again, and not of a question that a user may ask again. */
+  readonly resent?: boolean;
 }
 
 /** What a store answers to a check: the raw state, which the algorithms explain. */
@@ -63,6 +70,8 @@ export type Changed = (error: StoreError | undefined, changed: number) => void;
 export interface Store {
   /** Whether several checks at once cost less than one after the other: a store that is somewhere else. */
   readonly batches?: boolean;
+  /** Whether it can be asked, as far as that is known without asking. Missing: always. */
+  isConnected?(): boolean;
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;

@@ -1,0 +1,138 @@
+import type { Refusal } from "../config.ts";
+import type { Decision } from "../decision.ts";
+import type { Engine } from "../engine.ts";
+import { blockedDecision, type Part } from "../explain.ts";
+import { identityText } from "../identity/identity.ts";
+import type { Plan } from "../plans.ts";
+import type { Asked } from "./exchange.ts";
+import { fieldsOf, retryAfter } from "./headers.ts";
+import { type Header, type Told, violatedIn } from "./items.ts";
+import { whenKnown } from "./maybe.ts";
+import { partitionOf } from "./partition.ts";
+import { isShown, type Prepared, shownLimits } from "./prepared.ts";
+import { share } from "./shared.ts";
+import type { UserFunctions } from "./user-functions.ts";
+
+/** What a framework does with a request: `headers` go onto the response, whoever writes it. */
+export type Ruling =
+  /** Not limited: the limiter leaves no trace. Also a request that this limiter has let pass before. */
+  | { readonly kind: "skip" }
+  | {
+      readonly kind: "pass";
+      readonly decision: Decision;
+      readonly headers: readonly Header[];
+      /** To be called once the response is through, or the client gone; `undefined` when nothing is to be settled. */
+      readonly settle: ((end: ResponseEnd) => void) | undefined;
+    }
+  | {
+      readonly kind: "refuse";
+      readonly decision: Decision;
+      readonly headers: readonly Header[];
+      readonly refusal: Refusal;
+    };
+
+/** How a response ended. */
+export interface ResponseEnd {
+  readonly status: number | undefined;
+  readonly aborted: boolean;
+}
+
+/** What decisions mean for responses. */
+export interface Rulings<R> {
+  /** @param parts that were decided about */
+  of(
+    decision: Decision,
+    parts: readonly Part[],
+    prepared: Prepared<R>,
+    plan: Plan<R>,
+    asked: Asked<R>,
+  ): Ruling;
+  /** Of a request from an address that is on the `deny` list. */
+  denied(plan: Plan<R>, asked: Asked<R>): Ruling;
+}
+
+export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R>): Rulings<R> {
+  const { settings, events } = engine;
+
+  function denied(plan: Plan<R>, asked: Asked<R>): Ruling {
+    const decision = blockedDecision(plan.policies, 1, Infinity, Date.now() * 1000);
+    const limits = shownLimits(plan.policies);
+    return refuse(
+      decision,
+      { decision, limits, costs: [], partitions: undefined, policyField: undefined },
+      asked,
+    );
+  }
+
+  function of(
+    decision: Decision,
+    parts: readonly Part[],
+    { limits, policyField, localLimits }: Prepared<R>,
+    plan: Plan<R>,
+    asked: Asked<R>,
+  ): Ruling {
+    const shown = parts.filter(isShown);
+    const local = decision.degraded?.rule === "local";
+    const told: Told = {
+      decision,
+      limits: local ? localLimits : (limits ?? shownLimits(shown)),
+      costs: shown.map(({ cost }) => cost),
+      partitions: partitionsOf(shown, asked),
+      policyField: local ? undefined : policyField,
+    };
+    if (!decision.allowed) return refuse(decision, told, asked);
+    const { told: everybody } = share(asked.raw);
+    everybody.push(told);
+    const headers = fieldsOf(everybody, settings.headers, undefined);
+    return { kind: "pass", decision, headers, settle: settlerOf(decision, plan, asked) };
+  }
+
+  function refuse(decision: Decision, told: Told, asked: Asked<R>): Ruling {
+    const { told: everybody } = share(asked.raw);
+    everybody.push(told);
+    const closed = decision.degraded?.rule === "closed";
+    const retryAfterSeconds = retryAfter(decision, settings.headers);
+    const headers = fieldsOf(everybody, settings.headers, retryAfterSeconds);
+    const refusal: Refusal = {
+      kind: closed ? "closed" : decision.blocked ? "blocked" : "limit",
+      decision,
+      status: closed ? 503 : 429,
+      retryAfterSeconds,
+      violatedPolicies: violatedIn(everybody),
+    };
+    return { kind: "refuse", decision, headers: [...headers, ["Cache-Control", "no-store"]], refusal };
+  }
+
+  function partitionsOf(parts: readonly Part[], { request }: Asked<R>): Told["partitions"] {
+    const setting = settings.headers.partitionKey;
+    if (!setting) return undefined;
+    return parts.map(({ name, identity }) => {
+      try {
+        const partition = partitionOf(setting, name, identityText(identity), request);
+        if (partition === undefined)
+          events.fault("TIDEGATE_PARTITION_FAULT", "The partition key function gave no Uint8Array");
+        return partition;
+      } catch (error) {
+        const kind = error instanceof Error ? error.name : typeof error;
+        events.fault("TIDEGATE_PARTITION_FAULT", `The partition key function threw ${kind}`);
+        return undefined;
+      }
+    });
+  }
+
+  function settlerOf(
+    decision: Decision,
+    { settle }: Plan<R>,
+    { request }: Asked<R>,
+  ): ((end: ResponseEnd) => void) | undefined {
+    if (!decision.receipt || (!settle && decision.receipt.lease === undefined)) return undefined;
+    return ({ status, aborted }) => {
+      const deadline = performance.now() + settings.timeoutMs;
+      const outcome = functions.settlementOf(settle, { request, status, aborted }, deadline);
+      // A store that cannot be asked has been reported; the charge stays.
+      whenKnown(outcome, (settlement) => engine.settle(decision, settlement, () => {}));
+    };
+  }
+
+  return { of, denied };
+}
