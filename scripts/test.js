@@ -1,5 +1,6 @@
 /** `npm test`, also on a fresh checkout. What follows `--` goes to vitest: `npm test -- core -t refuses`. */
 import { spawnSync } from "node:child_process";
+import { ensurePromtool } from "./promtool.js";
 import { ensureProxies } from "./proxies.js";
 import { ensureRedisServer } from "./redis.js";
 import { env, root } from "./run.js";
@@ -9,6 +10,7 @@ try {
   setup();
   ensureRedisServer();
   ensureProxies();
+  ensurePromtool();
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);
