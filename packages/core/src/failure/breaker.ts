@@ -36,12 +36,13 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
   let look: Check | undefined;
   let looking = false;
   let timer: NodeJS.Timeout | undefined;
+  let over = false;
 
   function failed(error: StoreError, check: Check): void {
     last = error;
     failures++;
     look = { ...check, peek: true, lease: undefined, nonce: undefined };
-    timer ??= every(PROBE_MS, probe);
+    if (!over) timer ??= every(PROBE_MS, probe);
     if (isOpen || failures < FAILURES) return;
     isOpen = true;
     listener.changed(true);
@@ -49,8 +50,7 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
 
   function succeeded(): void {
     failures = 0;
-    if (!timer) return;
-    stop();
+    rest();
     if (!isOpen) return;
     isOpen = false;
     listener.changed(false);
@@ -74,7 +74,7 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
     );
   }
 
-  function stop(): void {
+  function rest(): void {
     clearInterval(timer);
     timer = undefined;
   }
@@ -95,6 +95,9 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
         late,
       );
     },
-    stop,
+    stop() {
+      over = true;
+      rest();
+    },
   };
 }

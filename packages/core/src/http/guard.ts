@@ -1,3 +1,4 @@
+import type { Policy } from "../algorithms/policy.ts";
 import type { Config, Extension, RouteOverride } from "../config.ts";
 import { createEngine, type Engine } from "../engine.ts";
 import type { Part } from "../explain.ts";
@@ -119,12 +120,16 @@ function guardOn<R, S>(
         return done(rulings.denied(extended(plan), asked));
       if (address !== undefined && settings.allows?.(address)) return done({ kind: "skip" });
     }
-    const deadline = performance.now() + (settings.functionTimeoutMs ?? settings.timeoutMs);
+    const deadline = deadlineOf(asked, settings.functionTimeoutMs ?? settings.timeoutMs);
     whenKnown(functions.skips(context, deadline), (skip) => {
       if (skip) return done({ kind: "skip" });
       decide(extended(plan), asked, context, deadline, done);
     });
   }
+
+  /** Limiters of one request share the time that one has: what it has waited for others is taken from it. */
+  const deadlineOf = (asked: Asked<R>, ms: number): number =>
+    performance.now() + Math.max(0, ms - (sharedOf(asked.raw)?.waitedMs ?? 0));
 
   function decide(
     plan: Plan<R>,
@@ -140,58 +145,49 @@ function guardOn<R, S>(
     }
     const prepared =
       fresh === plan.policies ? preparedOf(plan) : prepare(fresh, plan.failure.local, partitioned);
-    share(asked.raw).asked.push(fresh);
+    const shared = share(asked.raw);
+    shared.asked.push(fresh);
+    askFunctions(plan, prepared, context, deadline, (answers) => {
+      if (answers.who.some(isNobody)) warnings.noAddress();
+      const route = answers.who.some(({ perRoute }) => perRoute) ? routeOf(plan, asked) : undefined;
+      const parts = partsOf(prepared, answers, route);
+      const local = () => localPartsOf(prepared, answers);
+      const start = performance.now();
+      const question = {
+        parts,
+        cost: answers.units,
+        // Where functions have a time of their own, the store has all of its.
+        deadline: settings.functionTimeoutMs === undefined ? deadline : deadlineOf(asked, settings.timeoutMs),
+        idempotencyKey: answers.idempotencyKey,
+        failure: plan.failure.rule,
+        local,
+      };
+      engine.decide(question, (decision) => {
+        shared.waitedMs += performance.now() - start;
+        const told = decision.degraded?.rule === "local" ? local() : parts;
+        done(rulings.of(decision, told, prepared, plan, asked));
+      });
+    });
+  }
+
+  /** Asks the configuration's functions about a request. All are begun before one is waited for. */
+  function askFunctions(
+    plan: Plan<R>,
+    { policies, sources }: Prepared<R>,
+    context: HttpContext<R>,
+    deadline: number,
+    go: (answers: Answers) => void,
+  ): void {
     const { identityOf, policyOf, costOf, idempotencyKeyOf } = functions;
-    const { policies, sources } = prepared;
-    // All are begun before one is waited for.
     const identities = all(sources.map((source) => identityOf(source, context, deadline)));
     const chosen = all(policies.map((named) => policyOf(named, context, deadline)));
     const cost = costOf(plan.cost, context, deadline);
     const key = idempotencyKeyOf(context, deadline);
     whenKnown(all([identities, chosen, cost, key] as const), ([who, which, units, idempotencyKey]) => {
-      if (who.some(isNobody)) warnings.noAddress();
-      const own = all(
-        which.map(({ cost }) => (cost === undefined ? units : costOf(cost, context, deadline))),
-      );
-      const route = who.some(({ perRoute }) => perRoute) ? routeOf(plan, asked) : undefined;
-      whenKnown(own, (costs) => {
-        const parts = policies.map((named, i): Part => {
-          const identity = who[sources.indexOf(named.by)]!;
-          return {
-            name: named.name,
-            segment: segmentOf(named, identity.perRoute, route),
-            policy: which[i]!,
-            identity,
-            cost: costs[i]!,
-            ownCost: which[i]!.cost !== undefined,
-          };
-        });
-        const local = () =>
-          prepared.local.map(({ name, segment, policy, by }): Part => {
-            const own = typeof policy.cost === "number" ? policy.cost : undefined;
-            const identity = who[sources.indexOf(by)]!;
-            return { name, segment, policy, identity, cost: own ?? units, ownCost: own !== undefined };
-          });
-        const { rule: failure } = plan.failure;
-        const question = {
-          parts,
-          cost: units,
-          deadline: storeDeadline(deadline),
-          idempotencyKey,
-          failure,
-          local,
-        };
-        engine.decide(question, (decision) => {
-          const told = decision.degraded?.rule === "local" ? local() : parts;
-          done(rulings.of(decision, told, prepared, plan, asked));
-        });
-      });
+      const own = which.map(({ cost }) => (cost === undefined ? units : costOf(cost, context, deadline)));
+      whenKnown(all(own), (costs) => go({ who, which, units, costs, idempotencyKey }));
     });
   }
-
-  /** Where functions have a time of their own, the store has all of its. */
-  const storeDeadline = (ofFunctions: number): number =>
-    settings.functionTimeoutMs === undefined ? ofFunctions : performance.now() + settings.timeoutMs;
 
   /** The name under which a policy counts this route for itself. */
   function routeOf({ route }: Plan<R>, asked: Asked<R>): string | undefined {
@@ -217,6 +213,46 @@ function guardOn<R, S>(
     check: (name, override) => void checkedPlan(name, override),
     limiter,
   };
+}
+
+/** What the functions of a configuration say of a request. */
+interface Answers {
+  /** By source. */
+  readonly who: readonly Identity[];
+  /** By policy. */
+  readonly which: readonly Policy[];
+  readonly costs: readonly number[];
+  /** What a request costs where a policy has no cost of its own. */
+  readonly units: number;
+  readonly idempotencyKey: string | undefined;
+}
+
+function partsOf(
+  { policies, sources }: Prepared,
+  { who, which, costs }: Answers,
+  route: string | undefined,
+): Part[] {
+  return policies.map((named, i): Part => {
+    const identity = who[sources.indexOf(named.by)]!;
+    const policy = which[i]!;
+    return {
+      name: named.name,
+      segment: segmentOf(named, identity.perRoute, route),
+      policy,
+      identity,
+      cost: costs[i]!,
+      ownCost: policy.cost !== undefined,
+    };
+  });
+}
+
+/** Of this process's own policies. A cost that is a function of the request is what the request costs. */
+function localPartsOf({ local, sources }: Prepared, { who, units }: Answers): Part[] {
+  return local.map(({ name, segment, policy, by }): Part => {
+    const own = typeof policy.cost === "number" ? policy.cost : undefined;
+    const identity = who[sources.indexOf(by)]!;
+    return { name, segment, policy, identity, cost: own ?? units, ownCost: own !== undefined };
+  });
 }
 
 /** The policies of a plan that nobody has asked about this request. */

@@ -7,6 +7,8 @@ export interface Shared {
   readonly asked: (readonly NamedPolicy[])[];
   /** What each limiter had to tell, in the order in which they were met. */
   readonly told: Told[];
+  /** How long the request has waited for its limiters, milliseconds: their deadlines are one. */
+  waitedMs: number;
 }
 
 /** `Symbol.for`: two copies of this package may meet on one request. */
@@ -18,5 +20,5 @@ type Raw = { [SHARED]?: Shared };
 export const sharedOf = (raw: object): Shared | undefined => (raw as Raw)[SHARED];
 
 export function share(raw: object): Shared {
-  return ((raw as Raw)[SHARED] ??= { asked: [], told: [] });
+  return ((raw as Raw)[SHARED] ??= { asked: [], told: [], waitedMs: 0 });
 }
