@@ -119,6 +119,12 @@ describe.each([
     "unavailable",
     `${NO_WRITES} (OOM)`,
   ],
+  [
+    "NOPERM for a command",
+    "-NOPERM User limited has no permissions to run the 'evalsha' command",
+    "denied",
+    `${DENIED} (NOPERM, evalsha)`,
+  ],
   ["NOPERM", `-NOPERM No permissions to access a key '${KEY}'`, "denied", `${DENIED} (NOPERM)`],
   [
     "NOPERM in a script, as Redis 7.0 says it",

@@ -41,7 +41,11 @@ export function classify(error: unknown): StoreError {
       : String(error);
   const code = serverCode(text);
   const known = code === undefined ? undefined : BY_CODE[code];
-  if (known) return new StoreError(known[0], `${known[1]} (${code})`);
+  if (known)
+    return new StoreError(
+      known[0],
+      `${known[1]} (${[code, deniedCommand(text)].filter(Boolean).join(", ")})`,
+    );
   if (DENIED_IN_SCRIPT.test(text)) return new StoreError("denied", `${NOT_ALLOWED} (${nodeCode(text)})`);
   if (NO_CONNECTION.test(text)) {
     const message = "there is no connection, or it broke before the answer came";
@@ -63,6 +67,10 @@ function serverCode(text: string): string | undefined {
   for (const [, code] of text.matchAll(wrapped)) if (code! in BY_CODE) return code;
   return undefined;
 }
+
+/** The command that a user may not run, where the server names it: a word of the protocol's, and none of a key's. */
+const deniedCommand = (text: string): string | undefined =>
+  /^NOPERM\b.* '([a-z|-]{2,30})' command/.exec(text)?.[1];
 
 /** NOSCRIPT means that nothing was executed. */
 export const isNoScript = (error: unknown): boolean =>
