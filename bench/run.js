@@ -4,6 +4,8 @@
  *     pnpm bench [--quick] [--section server,latency,memory,http] [--only tokenBucket,three]
  *                [--beside <folder of Lua>] [--depth 50] [--json <file>]
  *
+ * `--section faults` is asked for by name only: it takes minutes.
+ *
  * Runs against a Redis server of its own, on loopback and without persistence. Compare rows of one
  * run, never numbers of two: the machine is shared.
  */
