@@ -224,6 +224,20 @@ describe("a configuration is checked whole", () => {
     ["a skip that is none", { limit: 1, window: 1, skip: true }, "TIDEGATE_OPTION_INVALID", "skip", true],
     ["a by that is none", { limit: 1, window: 1, by: "ip" }, "TIDEGATE_OPTION_INVALID", "by", "ip"],
     ["an unknown client", { limit: 1, window: 1, redis: 7 }, "TIDEGATE_CLIENT_UNKNOWN", "redis", 7],
+    [
+      "no URL, with a password in it",
+      { limit: 1, window: 1, redis: "http://:pa/ss@wo@rd@host" },
+      "TIDEGATE_OPTION_INVALID",
+      "redis",
+      "http://…@host",
+    ],
+    [
+      "half a URL, with a password in it",
+      { limit: 1, window: 1, redis: "rediss:user:pw@host" },
+      "TIDEGATE_OPTION_INVALID",
+      "redis",
+      "rediss:…@host",
+    ],
     ["no URL", { limit: 1, window: 1, redis: "localhost" }, "TIDEGATE_OPTION_INVALID", "redis", "localhost"],
     ["a store that is none", { limit: 1, window: 1, store: {} }, "TIDEGATE_OPTION_INVALID", "store", {}],
   ];

@@ -150,6 +150,19 @@ describe("The breaker", () => {
     expect([breaker.isOpen, ask()]).toEqual([false, "ok"]);
   });
 
+  it("looks at once when it is told that the store may be back, and only where something failed", () => {
+    const { ask, answer, asked, breaker } = behind();
+    breaker.look();
+    expect(asked).toEqual([]);
+    five(ask);
+    breaker.look();
+    expect(asked).toHaveLength(6);
+    answer();
+    expect(breaker.isOpen).toBe(false);
+    breaker.look();
+    expect(asked).toHaveLength(6);
+  });
+
   it("leaves no timer behind when it is stopped", () => {
     const { ask, breaker } = behind();
     five(ask);

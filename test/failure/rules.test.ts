@@ -158,6 +158,15 @@ describe("The rule local", () => {
     expect(await left()).toEqual([2, 1]);
   });
 
+  it("knows how long to wait, and wait() waits so long", async () => {
+    const spare = fixedWindow({ limit: 1, window: 300 });
+    const limiter = limiterOf({ policies: { shared: perMinute(10) }, onFailure: { local: { spare } } });
+    await limiter.decide({ identity: "anna" });
+    const start = performance.now();
+    expect((await limiter.wait({ identity: "anna", maxWaitMs: 2000 })).degraded?.rule).toBe("local");
+    expect(performance.now() - start).toBeGreaterThan(200);
+  });
+
   it("without HTTP counts the identity that was asked for, also out of a record", async () => {
     const limiter = limiterOf({ policies: { a: perMinute(9), b: perMinute(9) }, onFailure: local(1) });
     const allowed = [];

@@ -86,6 +86,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       answered: () => health.answered(),
     },
   );
+  store.onConnected?.(() => breaker.look());
   const reservations = new Set<Decision>();
   /** Decisions whose slots in flight this process holds. */
   const inFlight = new Set<Decision>();

@@ -78,7 +78,7 @@ export function createWaiting(
 
   /** How long to sleep before asking again. */
   function pause({ degraded, retryAfterMs, verdicts, blocked }: Decision, end: number): number {
-    if (degraded)
+    if (degraded && degraded.rule !== "local")
       throw waitError("TIDEGATE_WAIT_DEGRADED", "the store cannot be asked, and the rule is closed");
     const left = end - performance.now();
     if (retryAfterMs === null) {

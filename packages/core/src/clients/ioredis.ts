@@ -159,4 +159,5 @@ function fromUrl(url: string): Redis {
   return new ioredis.Redis(url, OURS);
 }
 
-const withoutPassword = (url: string): string => url.replace(/\/\/[^@/]*@/, "//…@");
+/** Whatever stands before the last `@` may be a password, also in what is no URL. */
+const withoutPassword = (url: string): string => url.replace(/^([a-z]*:?(?:\/\/)?).*@/i, "$1…@");

@@ -15,6 +15,8 @@ export const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken"];
 /** Asks the tier behind while that answers; once it does not, answers at once. Looks in the background from the first failure on. */
 export interface Breaker extends Timely {
   readonly isOpen: boolean;
+  /** Looks now, where it looks at all: something says that the store may be back. */
+  look(): void;
   /** Stops looking. */
   stop(): void;
 }
@@ -33,7 +35,7 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
   let last: StoreError | undefined;
   let isOpen = false;
   /** The question it is looked at with: the last that failed, but for everything that would leave a trace. */
-  let look: Check | undefined;
+  let question: Check | undefined;
   let looking = false;
   let timer: NodeJS.Timeout | undefined;
   let over = false;
@@ -41,7 +43,7 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
   function failed(error: StoreError, check: Check): void {
     last = error;
     failures++;
-    look = { ...check, peek: true, lease: undefined, nonce: undefined };
+    question = { ...check, peek: true, lease: undefined, nonce: undefined };
     if (!over) timer ??= every(PROBE_MS, probe);
     if (isOpen || failures < FAILURES) return;
     isOpen = true;
@@ -57,10 +59,10 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
   }
 
   function probe(): void {
-    if (looking || !look) return;
+    if (looking || !timer || !question) return;
     looking = true;
     next.decide(
-      { ...look, deadline: performance.now() + timeoutMs },
+      { ...question, deadline: performance.now() + timeoutMs },
       (error) => {
         looking = false;
         if (error && !OF_ONE_KEY.includes(error.reason)) {
@@ -95,6 +97,7 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
         late,
       );
     },
+    look: probe,
     stop() {
       over = true;
       rest();

@@ -56,6 +56,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   let unfit: StoreError | undefined;
   /** Whether this connection's server has told what it is, and what time it is. */
   let introduced = false;
+  let tell = () => {};
   let renewedAt = -Infinity;
 
   client.onState(connected);
@@ -82,6 +83,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
       if (now !== undefined) clock.learn(sent, performance.now(), now);
       introduced = true;
       goOn();
+      tell();
     });
     // Where this is not permitted, the first decision brings the script along.
     client.send("script", ["LOAD", scripts.decide.text], () => {});
@@ -195,6 +197,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
   return {
     batches: true,
+    onConnected: (listener) => void (tell = listener),
     isConnected: () => client.state === "ready" && introduced && unfit === undefined,
     decide,
     settle: (moves, done) => settle(moves, clock.now(), true, done),

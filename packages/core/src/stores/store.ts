@@ -72,6 +72,8 @@ export interface Store {
   readonly batches?: boolean;
   /** Whether it can be asked, as far as that is known without asking. Missing: always. */
   isConnected?(): boolean;
+  /** Has somebody told whenever it can be asked again. One listener. */
+  onConnected?(listener: () => void): void;
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;
