@@ -6,7 +6,7 @@
  * @property {string} title
  * @property {(run: Run) => Promise<T>} measure
  * @property {(result: T) => string} show
- * @property {(result: T) => Figure[]} figures what of DESIGN.md §14 it answers
+ * @property {(result: T) => Figure[]} figures what it answers of the figures to beat
  *
  * @typedef {object} Run
  * @property {import("../lib/redis.js").Server} redis

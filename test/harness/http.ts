@@ -100,7 +100,7 @@ interface Problem {
   readonly "violated-policies"?: readonly string[];
 }
 
-/** What HEADERS.md §6 asks of every answer, whatever was asked. */
+/** What the header contract asks of every answer, whatever was asked. */
 function expectSound({ status, fields, body }: Answer): void {
   const told = Object.keys(fields).filter((name) => /ratelimit|retry-after/i.test(name));
   const policies = read(fields["RateLimit-Policy"]);
