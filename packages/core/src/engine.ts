@@ -1,4 +1,3 @@
-import { TAGS } from "./algorithms/index.ts";
 import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
 import type { Config, Settlement } from "./config.ts";
 import type { Charge, Decision } from "./decision.ts";
@@ -8,41 +7,21 @@ import { withDeadline } from "./failure/deadline.ts";
 import { withBreaker } from "./failure/breaker.ts";
 import { degradedDecision, inPlaceOf, LocalMemory } from "./failure/fallback.ts";
 import { Health, type HealthReport } from "./failure/health.ts";
-import { type Identity, identityText } from "./identity/identity.ts";
-import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
-import { uniqueId } from "./ids.ts";
 import { Leases } from "./leases.ts";
 import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
-import { type Failure } from "./failure-rules.ts";
-import { segmentOf } from "./named-policies.ts";
-import { type Plan } from "./plans.ts";
+import { type Manage, manageOf } from "./manage.ts";
+import { checkOf, type Question } from "./question.ts";
 import { type Open, OwnReceipt } from "./receipt.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { redisStore } from "./stores/redis.ts";
-import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";
+import type { Changed, Move, Outcome, Store } from "./stores/store.ts";
 import { coalesce } from "./tiers/coalesce.ts";
 import { direct } from "./tiers/tier.ts";
 
-/** A question whose parts are known to be sound. */
-export interface Question {
-  /** What answers when the store cannot. */
-  readonly failure: Failure["rule"];
-  /** The parts of this process's own policies, should the rule be `local`. */
-  readonly local: () => readonly Part[];
-  readonly parts: readonly Part[];
-  /** What the request costs where a policy has no cost of its own. */
-  readonly cost: number;
-  /** Milliseconds of `performance.now()`. The store gets a little time in any case. */
-  readonly deadline: number;
-  readonly peek?: boolean;
-  /** The same question with the same key is charged once. */
-  readonly idempotencyKey?: string | undefined;
-}
-
 /** The limiter inside: by callback, which may run at once. */
-export interface Engine<R = any, S = any> {
+export interface Engine<R = any, S = any> extends Manage<R> {
   readonly settings: Settings<R, S>;
   readonly events: Events;
   decide(question: Question, done: (decision: Decision) => void): void;
@@ -51,16 +30,6 @@ export interface Engine<R = any, S = any> {
    * Tells how many units were moved.
    */
   settle(decision: Decision, outcome: Settlement, done: Changed): void;
-  /** Policies that a reset is to find, besides those of the configuration and its routes. */
-  learn(plan: Pick<Plan<R>, "policies">): void;
-  /** Routes that a reset is to find where policies count each for itself, besides those of the configuration. */
-  learnRoute(name: string): void;
-  /** The names of all policies that a reset finds. */
-  names(): string[];
-  reset(identity: Identity, names: readonly string[] | undefined, done: Changed): void;
-  /** For `ms`, or for ever when `Infinity`. */
-  block(identity: Identity, ms: number, reason: string, done: Changed): void;
-  unblock(identity: Identity, done: Changed): void;
   /** Whether the store answers. */
   health(): HealthReport;
   /** A decision whose units are to come back when the limiter is closed and nobody has settled it by then. */
@@ -93,40 +62,12 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   let closing: Promise<void> | undefined;
   const leases = new Leases(store);
   const releaseListeners: (() => void)[] = [];
-  const policies = new Set(settings.plan.policies);
-  const routes = new Set(settings.routes.map(({ name }) => name));
-  for (const { plan } of settings.routes) if (plan) learn(plan);
   if (config.redis === undefined && config.store === undefined && process.env["NODE_ENV"] === "production") {
     events.warnOnce(
       "TIDEGATE_NO_SHARED_STORE",
       "There is no redis in the configuration, and NODE_ENV is production: every process counts for itself. Give redis, or store: memoryStore() if that is meant.",
     );
   }
-  // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
-  const leastMs = settings.timeoutMs / 4;
-
-  function checkOf({ parts, deadline, peek = false, idempotencyKey }: Question): Check {
-    const identities = parts.map(({ identity }) => identity);
-    const takesLease = !peek && parts.some(({ policy, cost }) => policy.algorithm.renew && cost > 0);
-    // Two requests in flight are two, whatever key they bring: a slot is never shared.
-    const replayable = idempotencyKey !== undefined && !takesLease;
-    const nonce = replayable && nonceKeyOf(settings.prefix, identities[0]!, binding(idempotencyKey, parts));
-    return {
-      policies: parts.map(({ policy }) => policy),
-      keys: parts.map(({ segment, policy, identity }) =>
-        keyOf(settings.prefix, identity, segment, policy.algorithm.tag),
-      ),
-      costs: parts.map(({ cost }) => cost),
-      deadline: Math.max(deadline, performance.now() + leastMs),
-      peek,
-      blocks: settings.blocking
-        ? [...new Set(identities.map((identity) => blockKeyOf(settings.prefix, identity)))]
-        : [],
-      lease: takesLease ? uniqueId() : undefined,
-      nonce: nonce ? { key: nonce, keepMs: settings.idempotencyMs } : undefined,
-    };
-  }
-
   function decide(question: Question, done: (decision: Decision) => void): void {
     if (!decisionsAreWatched()) return ask(question, done);
     const start = performance.now();
@@ -139,7 +80,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
 
   function ask(question: Question, done: (decision: Decision) => void): void {
     const { parts, cost } = question;
-    const check = checkOf(question);
+    const check = checkOf(settings, question);
     let passed = false;
     const decisionOf = (outcome: Outcome): Decision => {
       const decision = explain(parts, cost, check, outcome);
@@ -175,7 +116,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     const { failure: rule, cost } = question;
     if (rule !== "local") return done(degradedDecision(rule, reason, cost));
     const parts = question.local();
-    const check = checkOf({ ...question, parts, idempotencyKey: undefined });
+    const check = checkOf(settings, { ...question, parts, idempotencyKey: undefined });
     const memory = local.store;
     memory.decide(
       [check],
@@ -233,22 +174,6 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     });
   }
 
-  function learn(plan: Pick<Plan<R>, "policies">): void {
-    for (const policy of plan.policies) policies.add(policy);
-  }
-
-  function audit(
-    action: "reset" | "block" | "unblock",
-    identity: Identity,
-    reason: string,
-    done: Changed,
-  ): Changed {
-    return (error, changed) => {
-      if (!error) events.emit({ type: "audit", action, identity: identityText(identity), reason });
-      done(error, changed);
-    };
-  }
-
   /** Gives back what this process holds, for as long as a decision may take, and then lets go. */
   async function close(): Promise<void> {
     leases.stop();
@@ -272,29 +197,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     events,
     decide,
     settle,
-    learn,
-    learnRoute: (name) => void routes.add(name),
-    names: () => [...new Set([...policies].map(({ name }) => name))],
-    reset(identity, names, done) {
-      const chosen = [...policies].filter(({ name }) => names?.includes(name) ?? true);
-      const keys = chosen.flatMap((named) => {
-        const { policy, choose, by } = named;
-        // A policy that counts all together is forgotten when it is asked for by name.
-        const who = (names && by?.constant) ?? identity;
-        const places = by?.perRoute ? [undefined, ...routes] : [undefined];
-        const segments = places.map((route) => segmentOf(named, by?.perRoute, route));
-        const tags = choose ? TAGS : [policy.algorithm.tag];
-        return segments.flatMap((segment) => tags.map((tag) => keyOf(settings.prefix, who, segment, tag)));
-      });
-      const told = [...new Set(chosen.map(({ name }) => name))].join(", ");
-      store.forget([...new Set(keys)], audit("reset", identity, told, done));
-    },
-    block(identity, ms, reason, done) {
-      store.block(blockKeyOf(settings.prefix, identity), ms, reason, audit("block", identity, reason, done));
-    },
-    unblock(identity, done) {
-      store.forget([blockKeyOf(settings.prefix, identity)], audit("unblock", identity, "", done));
-    },
+    ...manageOf(settings, store, events),
     onRelease: (listener) => void releaseListeners.push(listener),
     health: () => health.report(breaker.isOpen, store.isConnected?.() ?? true),
     reserved: (decision) => void (decision.receipt && reservations.add(decision)),
@@ -319,22 +222,6 @@ function actualOf(outcome: Settlement, name: string, units: number, ownCost: boo
   if (outcome === "giveBack") return 0;
   if (typeof outcome === "number") return ownCost ? units : outcome;
   return outcome[name] ?? units;
-}
-
-/** An idempotency key together with everything that the question is made of. */
-function binding(key: string, parts: readonly Part[]): string {
-  const asked = parts.map(({ segment, policy: { algorithm, mode, numbers, calendar }, identity, cost }) => [
-    segment,
-    algorithm.tag,
-    mode,
-    numbers.a,
-    numbers.b,
-    numbers.c,
-    calendar,
-    identityText(identity),
-    cost,
-  ]);
-  return digest(JSON.stringify([key, asked]));
 }
 
 function storeOf({ redis, store, shareConnection }: Config): Store {

@@ -1,7 +1,8 @@
 import type { Config, Settlement } from "./config.ts";
 import type { Decision } from "./decision.ts";
 import { type RequestErrorCode, show, TidegateError } from "./errors.ts";
-import { createEngine, type Engine, type Question } from "./engine.ts";
+import { createEngine, type Engine } from "./engine.ts";
+import type { Question } from "./question.ts";
 import type { Part } from "./explain.ts";
 import type { HealthReport } from "./failure/health.ts";
 import { EVERYONE, type Identity, toIdentity } from "./identity/identity.ts";

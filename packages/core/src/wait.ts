@@ -1,5 +1,6 @@
 import type { Decision } from "./decision.ts";
-import type { Engine, Question } from "./engine.ts";
+import type { Engine } from "./engine.ts";
+import type { Question } from "./question.ts";
 import { type RequestErrorCode, TidegateError } from "./errors.ts";
 import { identityText } from "./identity/identity.ts";
 import type { DecideRequest } from "./request.ts";
