@@ -248,6 +248,21 @@ describe("health", () => {
     await eventually("it is well", () => limiter.health().state === "ok", 3000);
   });
 
+  it("is well again without any traffic after a give-back that failed", async () => {
+    const port = await freePort();
+    const first = await startRedis({ port });
+    onTestFinished(() => first.stop());
+    const limiter = limiterOf({ redis: first.url, policies: { shared: perMinute(10) } });
+    const decision = await limiter.decide({ identity: "anna" });
+    expect(decision.degraded).toBeUndefined();
+    await first.kill();
+    await expect(limiter.settle(decision, "giveBack")).rejects.toMatchObject({ reason: "connection" });
+    expect(limiter.health()).toMatchObject({ state: "degraded", lastError: "connection" });
+    const second = await startRedis({ port });
+    onTestFinished(() => second.stop());
+    await eventually("it is well", () => limiter.health().state === "ok", 3000);
+  });
+
   it("of this process's memory is always well", () => {
     expect(limiterOf({ redis: undefined, limit: 1, window: 1 }).health().state).toBe("ok");
   });

@@ -55,7 +55,8 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       answered: () => health.answered(),
     },
   );
-  store.onConnected?.(() => breaker.look());
+  // What failed after decisions only, such as a give-back, leaves nothing to look with: the connection says that it is over.
+  store.onConnected?.(() => breaker.look() || health.answered());
   const reservations = new Set<Decision>();
   /** Decisions whose slots in flight this process holds. */
   const inFlight = new Set<Decision>();

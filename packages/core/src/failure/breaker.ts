@@ -15,8 +15,8 @@ export const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken"];
 /** Asks the tier behind while that answers; once it does not, answers at once. Looks in the background from the first failure on. */
 export interface Breaker extends Timely {
   readonly isOpen: boolean;
-  /** Looks now, where it looks at all: something says that the store may be back. */
-  look(): void;
+  /** Looks now, where it looks at all: something says that the store may be back. Tells whether it looks. */
+  look(): boolean;
   /** Stops looking. */
   stop(): void;
 }
@@ -97,7 +97,10 @@ export function withBreaker(next: Timely, timeoutMs: number, listener: BreakerLi
         late,
       );
     },
-    look: probe,
+    look() {
+      probe();
+      return timer !== undefined;
+    },
     stop() {
       over = true;
       rest();
