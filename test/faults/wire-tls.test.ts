@@ -25,6 +25,7 @@ async function expectRefused(subject: Subject): Promise<void> {
   expectDiscreet(events);
 }
 
+// Without TLS in redis-server, or without openssl, there is no server to distrust: that is the machine's doing, and is told.
 describe.skipIf(reason !== undefined)(title, () => {
   let server: SecureServer;
   let misnamed: SecureServer;
