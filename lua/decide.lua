@@ -74,7 +74,7 @@ for _ = 1, checks do
     if string.find(flags, 'i', 1, true) then
       nonce, nonce_us = KEYS[next_key + 1], args[next_check] + 0
       next_check, next_key = next_check + 1, next_key + 1
-      local read = not failed and not peek and redis.pcall('GET', nonce)
+      local read = not failed and redis.pcall('GET', nonce)
       if type(read) == 'string' then
         -- { replays, moment, granted, words … }: a grant is given again three times to whoever brings
         -- its nonce, and after that the request is charged as any other. To a client that only sends
@@ -82,8 +82,10 @@ for _ = 1, checks do
         local ours, found = pcall(cmsgpack.unpack, read)
         if ours and type(found) == 'table' and #found > 3 and (found[1] < 3 or string.find(flags, 'r', 1, true)) then
           kept = found
-          kept[1] = kept[1] + 1
-          redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')
+          if not peek then
+            kept[1] = kept[1] + 1
+            redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')
+          end
         end
       end
     end

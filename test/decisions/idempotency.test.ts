@@ -120,14 +120,15 @@ describe("the same question with the same key", () => {
     await limiter.close();
   });
 
-  it("is not used up by looking", async () => {
+  it("is told by looking, and not used up by it", async () => {
     const { limiter, prefix, ask } = await one({ p: policyOf("tb", 50) });
-    await limiter.peek({ identity, idempotencyKey });
+    expect(await limiter.peek({ identity, idempotencyKey })).toMatchObject({ replayed: false });
     expect((await keysUnder(server, prefix)).filter((key) => key.includes("::n:"))).toEqual([]);
     await ask();
     for (let i = 0; i < 5; i++)
-      expect(await limiter.peek({ identity, idempotencyKey })).toMatchObject({ replayed: false });
-    expect((await ask()).replayed).toBe(true);
+      expect(await limiter.peek({ identity, idempotencyKey })).toMatchObject({ replayed: true });
+    for (let i = 0; i < 3; i++) expect((await ask()).replayed).toBe(true);
+    expect(await limiter.peek({ identity, idempotencyKey })).toMatchObject({ replayed: false });
     await limiter.close();
   });
 });

@@ -1,4 +1,4 @@
-import type { Redis } from "ioredis";
+import type { RedisInput } from "./clients/connection.ts";
 import { type Cost, type FailureRule, isPolicy, type Mode, type Policy } from "./algorithms/policy.ts";
 import type { Decision } from "./decision.ts";
 import { ConfigError } from "./errors.ts";
@@ -17,7 +17,7 @@ import type { Store } from "./stores/store.ts";
  */
 export interface Config<R = any, S = any> {
   /** A Redis URL, or a client whose server is to be used. Omitted: this process's memory. */
-  redis?: string | Redis | undefined;
+  redis?: RedisInput | undefined;
   /**
    * Uses the client that is given as `redis` as it is, instead of a connection of its own. It is never closed and never
    * changed; as it may send a command twice, every charge is kept for a moment to be recognised. False by default.

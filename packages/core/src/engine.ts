@@ -1,10 +1,11 @@
-import { ioredisClient, isIoredis } from "./clients/ioredis.ts";
+import type { Backend, BackendOptions, Watcher } from "./backends/backend.ts";
+import { clusterBackend } from "./backends/cluster.ts";
+import { oneStore } from "./backends/one-store.ts";
+import { connectionOf } from "./clients/connection.ts";
 import type { Config, Settlement } from "./config.ts";
 import type { Charge, Decision } from "./decision.ts";
-import { ConfigError, StoreError, type StoreErrorClass } from "./errors.ts";
+import { ConfigError, type StoreErrorClass } from "./errors.ts";
 import { explain, type Part } from "./explain.ts";
-import { withDeadline } from "./failure/deadline.ts";
-import { withBreaker } from "./failure/breaker.ts";
 import { degradedDecision, inPlaceOf, LocalMemory } from "./failure/fallback.ts";
 import { Health, type HealthReport } from "./failure/health.ts";
 import { Leases } from "./leases.ts";
@@ -45,23 +46,24 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const events = new Events(settings.onEvent, settings.prefix);
   const local = new LocalMemory();
   const health = new Health(events, () => local.drop());
-  const store = storeOf(config);
-  const ours = config.store === undefined;
-  const breaker = withBreaker(
-    withDeadline(store.batches ? coalesce(store) : direct(store)),
-    settings.timeoutMs,
-    {
-      changed: (isOpen) => tellBreaker(settings.prefix, isOpen),
-      answered: () => health.answered(),
+  let breakersOpen = 0;
+  const watcher: Watcher = {
+    answered: (server) => health.answered(server),
+    failed: (error, server) => health.failed(error, server),
+    breaker(isOpen) {
+      const before = breakersOpen;
+      breakersOpen += isOpen ? 1 : -1;
+      if (before === 0 || breakersOpen === 0) tellBreaker(settings.prefix, isOpen);
     },
-  );
-  // What failed after decisions only, such as a give-back, leaves nothing to look with: the connection says that it is over.
-  store.onConnected?.(() => breaker.look() || health.answered());
+  };
+  const backend = backendOf(config, { timeoutMs: settings.timeoutMs, watcher });
+  /** Whoever made a store closes it. */
+  const ours = config.store === undefined;
   const reservations = new Set<Decision>();
   /** Decisions whose slots in flight this process holds. */
   const inFlight = new Set<Decision>();
   let closing: Promise<void> | undefined;
-  const leases = new Leases(store);
+  const leases = new Leases(backend);
   const releaseListeners: (() => void)[] = [];
   if (config.redis === undefined && config.store === undefined && process.env["NODE_ENV"] === "production") {
     events.warnOnce(
@@ -85,20 +87,16 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     let passed = false;
     const decisionOf = (outcome: Outcome): Decision => {
       const decision = explain(parts, cost, check, outcome);
-      if (decision.receipt) remember(decision, parts, check.nonce?.key, store);
+      if (decision.receipt) remember(decision, parts, check.nonce?.key, backend);
       return decision;
     };
-    breaker.decide(
+    backend.decide(
       check,
       (error, outcome) => {
-        if (outcome) {
-          health.answered();
-          return done(decisionOf(outcome));
-        }
-        const failure = error ?? new StoreError("unknown", "the store gave no answer");
-        health.failed(failure);
-        events.emit({ type: "degraded", rule: question.failure, reason: failure.reason });
-        degrade(question, failure.reason, (decision) => {
+        if (outcome) return done(decisionOf(outcome));
+        const reason = error?.reason ?? "unknown";
+        events.emit({ type: "degraded", rule: question.failure, reason });
+        degrade(question, reason, (decision) => {
           passed = decision.allowed;
           done(decision);
         });
@@ -136,7 +134,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     decision: Decision,
     parts: readonly Part[],
     nonce: string | undefined,
-    where: Store,
+    where: Backend | Store,
   ): void {
     const { charges, lease } = decision.receipt!;
     OwnReceipt.open(decision.receipt!, { parts, nonce, store: where });
@@ -146,7 +144,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       const { policy } = partOf(charge, parts);
       return policy.algorithm.renew ? [{ charge, policy }] : [];
     });
-    if (leased.length > 0 && where === store) leases.hold(lease, leased);
+    if (leased.length > 0 && where === backend) leases.hold(lease, leased);
   }
 
   function settle(decision: Decision, outcome: Settlement, done: Changed): void {
@@ -167,9 +165,8 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     if (receipt.lease !== undefined) leases.drop(receipt.lease);
     if (moves.length === 0) return done(undefined, 0);
     // What was given back whole may not be had again for nothing: the next try is charged.
-    if (known.nonce !== undefined && outcome === "giveBack") store.forget([known.nonce], () => {});
+    if (known.nonce !== undefined && outcome === "giveBack") backend.forget([known.nonce], () => {});
     known.store.settle(moves, (error, changed) => {
-      if (error) health.failed(error);
       if (receipt.lease !== undefined) for (const listener of releaseListeners) listener();
       done(error, changed);
     });
@@ -178,9 +175,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   /** Gives back what this process holds, for as long as a decision may take, and then lets go. */
   async function close(): Promise<void> {
     leases.stop();
-    breaker.stop();
-    // Whoever watches is not to take a limiter that has gone for one in trouble.
-    if (breaker.isOpen) tellBreaker(settings.prefix, false);
+    backend.stop();
     const left: [Decision, Settlement][] = [
       ...[...reservations].map((decision): [Decision, Settlement] => [decision, "giveBack"]),
       ...[...inFlight].map((decision): [Decision, Settlement] => [decision, "keep"]),
@@ -190,7 +185,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     );
     if (given.length > 0) await atMost(settings.timeoutMs, Promise.all(given));
     local.drop();
-    if (ours) await store.close();
+    if (ours) await backend.close();
   }
 
   return {
@@ -198,9 +193,9 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     events,
     decide,
     settle,
-    ...manageOf(settings, store, events),
+    ...manageOf(settings, backend, events),
     onRelease: (listener) => void releaseListeners.push(listener),
-    health: () => health.report(breaker.isOpen, store.isConnected?.() ?? true),
+    health: () => health.report(backend.isOpen, backend.isConnected),
     reserved: (decision) => void (decision.receipt && reservations.add(decision)),
     close: () => (closing ??= close()),
   };
@@ -225,14 +220,14 @@ function actualOf(outcome: Settlement, name: string, units: number, ownCost: boo
   return outcome[name] ?? units;
 }
 
-function storeOf({ redis, store, shareConnection }: Config): Store {
+function backendOf({ redis, store, shareConnection }: Config, options: BackendOptions): Backend {
   if (store !== undefined) {
-    if (typeof store?.decide === "function") return store;
+    if (typeof store?.decide === "function") return oneStore(store, options);
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
   }
-  if (redis === undefined) return memoryStore();
-  if (typeof redis === "string" || isIoredis(redis))
-    return redisStore(ioredisClient(redis, { share: shareConnection ?? false }));
-  const advice = "give a URL such as redis://localhost:6379, or an ioredis client";
-  throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redis", redis, advice);
+  if (redis === undefined) return oneStore(memoryStore(), options);
+  const connection = connectionOf(redis, { share: shareConnection ?? false });
+  return "cluster" in connection
+    ? clusterBackend(connection.cluster, redisStore, options)
+    : oneStore(redisStore(connection.client), options);
 }

@@ -19,14 +19,15 @@ export interface Part {
 
 /** The decision that raw state means. `cost`: what the request asked where a policy has no cost of its own. */
 export function explain(parts: readonly Part[], cost: number, check: Check, outcome: Outcome): Decision {
-  const { granted, now, words, blockedUs } = outcome;
-  if (blockedUs !== undefined) return blockedDecision(parts, cost, blockedUs, now);
+  const { granted, words, blockedUs } = outcome;
+  if (blockedUs !== undefined) return blockedDecision(parts, cost, blockedUs, outcome.now);
   const verdicts: Verdict[] = [];
   const charges: Charge[] = [];
   let at = 0;
   for (const [i, { name, policy, cost }] of parts.entries()) {
     const { numbers, limit, mode } = policy;
     const algorithm: Algorithm<unknown> = policy.algorithm;
+    const now = outcome.nows?.[i] ?? outcome.now;
     const shadow = mode === "shadow";
     const charged = granted && (!shadow || words[at + algorithm.words] === 1);
     const { remaining, nextMs, fullMs, reason } = algorithm.explain(numbers, words, at, now, cost, charged);
@@ -47,10 +48,10 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
     at += algorithm.words + (shadow ? 1 : 0);
   }
   const owed = charges.length > 0 && !check.peek && !outcome.replayed;
-  const receipt = owed ? new OwnReceipt(now, charges, check.lease) : undefined;
+  const receipt = owed ? new OwnReceipt(outcome.now, charges, check.lease) : undefined;
   return {
     allowed: granted,
-    at: now / 1000,
+    at: outcome.now / 1000,
     cost,
     verdicts,
     retryAfterMs: granted ? 0 : longestWait(verdicts),

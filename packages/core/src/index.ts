@@ -14,8 +14,11 @@ export type {
 export { slidingLog } from "./algorithms/sliding-log.ts";
 export { slidingWindow } from "./algorithms/sliding-window.ts";
 export { tokenBucket, type TokenBucketOptions } from "./algorithms/token-bucket.ts";
-export type { ClientCommand, ClientDone, ScriptClient } from "./clients/client.ts";
+export type { ClientDone, ClientState, ClusterClient, ScriptClient } from "./clients/client.ts";
+export type { RedisInput } from "./clients/connection.ts";
 export { ioredisClient, type IoredisOptions } from "./clients/ioredis.ts";
+export { ioredisCluster } from "./clients/ioredis-cluster.ts";
+export type { IoredisCluster, IoredisLike, IoredisServer } from "./clients/ioredis-shape.ts";
 export type { CalendarUnit } from "./algorithms/calendar.ts";
 export {
   type Answer,

@@ -11,12 +11,12 @@ const MOST_AT_ONCE = 64;
  * shortest. The timer holds no process.
  */
 export class Leases {
-  readonly #store: Store;
+  readonly #store: Pick<Store, "settle">;
   readonly #held = new Map<string, readonly Move[]>();
   #heartbeat: NodeJS.Timeout | undefined;
   #everyMs = Infinity;
 
-  constructor(store: Store) {
+  constructor(store: Pick<Store, "settle">) {
     this.#store = store;
   }
 

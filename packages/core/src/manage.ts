@@ -21,7 +21,11 @@ export interface Manage<R = any> {
   unblock(identity: Identity, done: Changed): void;
 }
 
-export function manageOf<R>(settings: Settings<R>, store: Store, events: Events): Manage<R> {
+export function manageOf<R>(
+  settings: Settings<R>,
+  store: Pick<Store, "forget" | "block">,
+  events: Events,
+): Manage<R> {
   const policies = new Set<NamedPolicy<R>>(settings.plan.policies);
   const routes = new Set(settings.routes.map(({ name }) => name));
   for (const { plan } of settings.routes) if (plan) learn(plan);

@@ -9,7 +9,7 @@ export interface Open {
   /** The key under which the grant is kept, if it is. */
   readonly nonce: string | undefined;
   /** Where the units are. */
-  readonly store: Store;
+  readonly store: Pick<Store, "settle">;
 }
 
 /** A receipt of ours. What it stands for is nobody else's to see, and is taken once. */

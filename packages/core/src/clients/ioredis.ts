@@ -1,43 +1,29 @@
-import type { Redis, RedisOptions } from "ioredis";
 import { ConfigError } from "../errors.ts";
-import type { ScriptClient } from "./client.ts";
+import type { ClientState, ScriptClient } from "./client.ts";
+import {
+  callOn,
+  corked,
+  type IoredisLike,
+  type IoredisServer,
+  isIoredisCluster,
+  OURS,
+  STATES,
+} from "./ioredis-shape.ts";
 import loadIoredis from "./load-ioredis.cjs";
 
-/**
- * Our own connection: nothing waits in a queue, nothing is sent twice, and a server that has gone
- * is looked for at most every half second.
- */
-const OURS = {
+/** A server that has gone is looked for at most every half second. */
+const OUR_SERVER = {
+  ...OURS,
   enableOfflineQueue: false,
-  maxRetriesPerRequest: 0,
   // Without it, commands under way when a connection breaks would never settle. Nothing is resent: no retries.
   autoResendUnfulfilledCommands: true,
-  enableAutoPipelining: false,
-  // What an application's client is set to, ours is not.
-  stringNumbers: false,
-  replyMapping: "legacy",
   lazyConnect: false,
-  connectTimeout: 500,
-  // Longer than a busy event loop keeps replies waiting unread: that is not the server's silence.
-  socketTimeout: 1500,
-  keepAlive: 5000,
-  // How long a closed connection may still hold the process.
-  disconnectTimeout: 100,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
-} satisfies RedisOptions;
-
-/** Ours is the only deadline. */
-const NOT_THEIRS = { commandTimeout: undefined } as RedisOptions;
+};
 
 export interface IoredisOptions {
   /** Uses the client as it is. It is never closed, never changed, and no listener stays. False by default. */
   share?: boolean;
-}
-
-/** Whether a value looks like an ioredis client: by its shape, as two copies of ioredis may meet. */
-export function isIoredis(value: unknown): value is Redis {
-  const { duplicate, evalsha, status } = (value ?? {}) as Partial<Redis>;
-  return typeof duplicate === "function" && typeof evalsha === "function" && typeof status === "string";
 }
 
 /**
@@ -45,22 +31,21 @@ export function isIoredis(value: unknown): value is Redis {
  * client itself.
  *
  * @throws ConfigError when a URL is given and ioredis is not installed, the URL is none, or the
- * client is one of a Cluster
+ * client is one of a Cluster: for that there is {@link ioredisCluster}
  */
-export function ioredisClient(redis: string | Redis, { share = false }: IoredisOptions = {}): ScriptClient {
-  if (typeof redis !== "string" && redis.isCluster) {
-    throw new ConfigError(
-      "TIDEGATE_OPTION_NOT_YET",
-      "redis",
-      redis,
-      "this version does not speak to a Cluster; give a client of a single server",
-    );
-  }
+export function ioredisClient(
+  redis: string | IoredisLike,
+  { share = false }: IoredisOptions = {},
+): ScriptClient {
   if (typeof redis === "string") return ours(fromUrl(redis));
-  return share ? theirs(redis) : ours(redis.duplicate({ ...OURS, ...NOT_THEIRS }));
+  if (isIoredisCluster(redis)) {
+    const advice = "this is a client of a Cluster; give it as redis, or to ioredisCluster";
+    throw new ConfigError("TIDEGATE_OPTION_INVALID", "redis", redis, advice);
+  }
+  return share ? theirs(redis as IoredisServer) : ours(redis.duplicate(OUR_SERVER) as IoredisServer);
 }
 
-function ours(client: Redis): ScriptClient {
+function ours(client: IoredisServer): ScriptClient {
   let trouble: unknown;
   const watched = watch(client, "connecting");
   client.on("ready", () => (trouble = undefined));
@@ -83,7 +68,7 @@ function ours(client: Redis): ScriptClient {
   };
 }
 
-function theirs(client: Redis): ScriptClient {
+function theirs(client: IoredisServer): ScriptClient {
   const watched = watch(client, STATES[client.status] ?? "down");
   // Whoever asked for a lazy connection has one now that it is needed. Its failure is told by `close`.
   if (client.status === "wait") client.connect().catch(() => {});
@@ -100,18 +85,11 @@ function theirs(client: Redis): ScriptClient {
   };
 }
 
-const STATES: Readonly<Record<string, ScriptClient["state"]>> = {
-  wait: "connecting",
-  connecting: "connecting",
-  connect: "connecting",
-  ready: "ready",
-};
-
 /** What both kinds have in common. Listeners go when it stops. */
-function watch(client: Redis, initial: ScriptClient["state"]) {
+function watch(client: IoredisServer, initial: ClientState) {
   let state = initial;
   let listener: () => void = () => {};
-  const become = (next: ScriptClient["state"]) => () => {
+  const become = (next: ClientState) => () => {
     state = next;
     listener();
   };
@@ -123,13 +101,8 @@ function watch(client: Redis, initial: ScriptClient["state"]) {
       return state;
     },
     onState: (given: () => void) => void (listener = given),
-    send: ((command, args, done) => {
-      const sent: Promise<unknown> = client.call(command, args as (string | number)[]);
-      sent.then(
-        (reply: unknown) => done(undefined, reply),
-        (error: unknown) => done(error, undefined),
-      );
-    }) as ScriptClient["send"],
+    send: ((command, args, done) => callOn(client, command, args, done)) satisfies ScriptClient["send"],
+    cork: (act: () => void) => corked(client, act),
     stop() {
       listener = () => {};
       client.off("ready", ready);
@@ -138,7 +111,7 @@ function watch(client: Redis, initial: ScriptClient["state"]) {
   };
 }
 
-function fromUrl(url: string): Redis {
+function fromUrl(url: string): IoredisServer {
   if (!/^(rediss?|unix):\/\//.test(url)) {
     throw new ConfigError(
       "TIDEGATE_OPTION_INVALID",
@@ -153,10 +126,10 @@ function fromUrl(url: string): Redis {
       "TIDEGATE_CLIENT_MISSING",
       "redis",
       withoutPassword(url),
-      "a URL needs the package ioredis: npm install ioredis",
+      "a URL needs the package ioredis: npm install ioredis; or give a client of another library",
     );
   }
-  return new ioredis.Redis(url, OURS);
+  return new ioredis.Redis(url, OUR_SERVER);
 }
 
 /** Whatever stands before the last `@` may be a password, also in what is no URL. */

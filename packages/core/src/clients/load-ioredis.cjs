@@ -3,10 +3,10 @@
  * made, in both module formats, and a literal one is what bundlers follow.
  */
 
-/** @returns {typeof import("ioredis") | undefined} ioredis, if it is installed */
+/** @returns {{ Redis: new (url: string, options: object) => import("./ioredis-shape.js").IoredisServer } | undefined} ioredis, if it is installed */
 module.exports = function loadIoredis() {
   try {
-    return require("ioredis");
+    return /** @type {any} */ (require("ioredis"));
   } catch (error) {
     if (/** @type {NodeJS.ErrnoException} */ (error).code === "MODULE_NOT_FOUND") return undefined;
     throw error;

@@ -13,7 +13,7 @@ export interface HealthReport {
   readonly since: number;
   /** What the store failed with last; `undefined`: never. */
   readonly lastError: StoreErrorClass | undefined;
-  /** `open`: the store is not asked any more, but looked at in the background. */
+  /** `open`: the store, or a server of a Cluster, is not asked any more, but looked at in the background. */
   readonly breaker: "closed" | "open";
 }
 
@@ -22,49 +22,56 @@ interface Outage {
   readonly told: Set<StoreErrorClass>;
 }
 
-/** Whether the store answers. Each change is one event, however many requests see it. */
+/** Whether the store answers. Each change is one event, however many requests see it; in a Cluster, of each server. */
 export class Health {
   readonly #events: Events;
   readonly #recovered: () => void;
-  #outage: Outage | undefined;
+  /** By the server's address; `undefined` where there is one only. */
+  readonly #outages = new Map<string | undefined, Outage>();
   #since = Date.now();
   #lastError: StoreErrorClass | undefined;
 
-  /** @param recovered called at the end of every outage */
+  /** @param recovered called when the last outage is over */
   constructor(events: Events, recovered: () => void) {
     this.#events = events;
     this.#recovered = recovered;
   }
 
-  failed({ reason, message }: StoreError): void {
+  failed({ reason, message }: StoreError, server: string | undefined): void {
     this.#lastError = reason;
     if (OF_ONE_KEY.includes(reason)) return;
-    const news = !this.#outage || (OF_THE_SETUP.includes(reason) && !this.#outage.told.has(reason));
-    if (!this.#outage) {
-      this.#outage = { since: performance.now(), told: new Set() };
-      this.#since = Date.now();
-    }
+    const outage = this.#outages.get(server);
+    const news = !outage || (OF_THE_SETUP.includes(reason) && !outage.told.has(reason));
     if (!news) return;
-    this.#outage.told.add(reason);
-    this.#events.emit({ type: "storeError", reason, message });
+    if (this.#outages.size === 0) this.#since = Date.now();
+    if (outage) outage.told.add(reason);
+    else this.#outages.set(server, { since: performance.now(), told: new Set([reason]) });
+    this.#events.emit({ type: "storeError", reason, message, ...named(server) });
   }
 
-  answered(): void {
-    if (!this.#outage) return;
-    const afterMs = Math.round(performance.now() - this.#outage.since);
-    this.#outage = undefined;
-    this.#since = Date.now();
-    this.#recovered();
-    this.#events.emit({ type: "recovered", afterMs });
+  answered(server: string | undefined): void {
+    if (this.#outages.size === 0) return;
+    const outage = this.#outages.get(server);
+    if (!outage) return;
+    const afterMs = Math.round(performance.now() - outage.since);
+    this.#outages.delete(server);
+    if (this.#outages.size === 0) {
+      this.#since = Date.now();
+      this.#recovered();
+    }
+    this.#events.emit({ type: "recovered", afterMs, ...named(server) });
   }
 
   /** @param connected whether the store can be asked, as far as that is known without asking */
   report(breakerIsOpen: boolean, connected: boolean): HealthReport {
     return {
-      state: this.#outage || !connected ? "degraded" : "ok",
+      state: this.#outages.size > 0 || !connected ? "degraded" : "ok",
       since: this.#since,
       lastError: this.#lastError,
       breaker: breakerIsOpen ? "open" : "closed",
     };
   }
 }
+
+/** Where there is one server only, an event names none. */
+const named = (server: string | undefined) => (server === undefined ? {} : { server });

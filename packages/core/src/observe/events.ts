@@ -42,10 +42,15 @@ export type WarningCode =
 export type TidegateEvent =
   /** The failure rule answered one decision. */
   | { readonly type: "degraded"; readonly rule: Degraded["rule"]; readonly reason: StoreErrorClass }
-  /** The store stopped answering: once, until it recovers. */
-  | { readonly type: "storeError"; readonly reason: StoreErrorClass; readonly message: string }
-  /** The store answers again. */
-  | { readonly type: "recovered"; readonly afterMs: number }
+  /** The store stopped answering: once, until it recovers. `server`: which one of a Cluster, by its address. */
+  | {
+      readonly type: "storeError";
+      readonly reason: StoreErrorClass;
+      readonly message: string;
+      readonly server?: string;
+    }
+  /** The store, or that server, answers again. */
+  | { readonly type: "recovered"; readonly afterMs: number; readonly server?: string }
   /** Somebody did something by hand. `reason`: of a block; of a reset, the policies forgotten. */
   | {
       readonly type: "audit";

@@ -1,6 +1,6 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "37b0f90d67f0089add909300bb8fcad7ae4af3a3",
+  sha: "56861e1b1a5a3de04e71bb9bb09ef26a56fdefe1",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -307,13 +307,15 @@ for _ = 1, checks do
     if string.find(flags, 'i', 1, true) then
       nonce, nonce_us = KEYS[next_key + 1], args[next_check] + 0
       next_check, next_key = next_check + 1, next_key + 1
-      local read = not failed and not peek and redis.pcall('GET', nonce)
+      local read = not failed and redis.pcall('GET', nonce)
       if type(read) == 'string' then
         local ours, found = pcall(cmsgpack.unpack, read)
         if ours and type(found) == 'table' and #found > 3 and (found[1] < 3 or string.find(flags, 'r', 1, true)) then
           kept = found
-          kept[1] = kept[1] + 1
-          redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')
+          if not peek then
+            kept[1] = kept[1] + 1
+            redis.call('SET', nonce, cmsgpack.pack(kept), 'KEEPTTL')
+          end
         end
       end
     end

@@ -102,10 +102,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     const now = clock();
     const blockedUs = Math.max(0, ...check.blocks.map((key) => (read(key, now)?.ends ?? now) - now));
     if (blockedUs > 0) return done(undefined, { granted: false, now, words: [], blockedUs, replayed: false });
-    const kept =
-      check.nonce && !check.peek ? (read(check.nonce.key, now)?.state as Kept | undefined) : undefined;
+    const kept = check.nonce && (read(check.nonce.key, now)?.state as Kept | undefined);
     if (kept && kept.replays < REPLAYS) {
-      kept.replays++;
+      if (!check.peek) kept.replays++;
       return done(undefined, { ...kept.outcome, replayed: true });
     }
     const outcome = judge(check, now);

@@ -120,7 +120,7 @@ export const isLate = (reply: readonly number[]): boolean => reply[2] === LATE;
 export const serverTime = (reply: readonly number[]): number => reply[1]!;
 
 /** How many integers a reply holds for a policy: one on trial has one more, 1 when it would have let the request pass. */
-const wordsOf = ({ algorithm, mode }: Policy): number => algorithm.words + (mode === "shadow" ? 1 : 0);
+export const wordsOf = ({ algorithm, mode }: Policy): number => algorithm.words + (mode === "shadow" ? 1 : 0);
 
 /** Where each check's part of a reply begins, and how long the reply is; `undefined` when it has another shape. */
 function layout(batch: readonly Check[], reply: readonly number[]): number[] | undefined {

@@ -146,7 +146,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     again: boolean,
   ): void {
     const sent = performance.now();
-    run.decide(encodeChecks(batch, { deadline, now }), (error, answer) => {
+    run.decide(encodeChecks(batch, { deadline, now }), (error, answer, elsewhere) => {
       if (error) return failAll(done, errorOf(error));
       const reply = numbersIn(answer);
       if (!reply) return failAll(done, strangeReply());
@@ -156,7 +156,8 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
         clock.forget();
         return ask(batch, done, undefined, serverTime(reply) / 1000, false);
       }
-      clock.learn(sent, performance.now(), serverTime(reply));
+      // Another server's clock says nothing of this one's.
+      if (!elsewhere) clock.learn(sent, performance.now(), serverTime(reply));
 
       const missed: number[] = [];
       answersOf(batch, reply).forEach((answer, i) => {
@@ -199,6 +200,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     batches: true,
     onConnected: (listener) => void (tell = listener),
     isConnected: () => client.state === "ready" && introduced && unfit === undefined,
+    cork: (act) => (client.cork ? client.cork(act) : act()),
     decide,
     settle: (moves, done) => settle(moves, clock.now(), true, done),
     forget: (keys, done) => change("manage", encodeForget(keys), done),

@@ -18,11 +18,15 @@ export function runner(client: ScriptClient, { sha, text }: Script) {
   let healing = false;
 
   function send(name: "evalsha" | "eval", { keys, args }: Command, tries: number, done: ClientDone): void {
-    client.send(name, [name === "eval" ? text : sha, keys.length, ...keys, ...args], (error, reply) => {
-      if (name === "eval") healing = false;
-      if (error && isNoScript(error) && tries > 0) heal({ keys, args }, tries - 1, done);
-      else done(error, reply);
-    });
+    client.send(
+      name,
+      [name === "eval" ? text : sha, keys.length, ...keys, ...args],
+      (error, reply, elsewhere) => {
+        if (name === "eval") healing = false;
+        if (error && isNoScript(error) && tries > 0) heal({ keys, args }, tries - 1, done);
+        else done(error, reply, elsewhere);
+      },
+    );
   }
 
   /** One command carries the text; those behind it need not, since a connection keeps order. */

@@ -33,6 +33,8 @@ export interface Outcome {
   readonly granted: boolean;
   /** The store's clock, µs: of the decision, or of the one that is replayed. */
   readonly now: number;
+  /** The clock of each policy, µs, where several servers decided. */
+  readonly nows?: readonly number[];
   /** Integers of state, policy by policy. */
   readonly words: readonly number[];
   /** Set when an identity is blocked: µs left, or `Infinity`. Then `words` mean nothing. */
@@ -74,6 +76,8 @@ export interface Store {
   isConnected?(): boolean;
   /** Has somebody told whenever it can be asked again. One listener. */
   onConnected?(listener: () => void): void;
+  /** Sends what is asked within `act` in as few packets as it can. */
+  cork?(act: () => void): void;
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;

@@ -1,0 +1,43 @@
+import type { StoreError } from "../errors.ts";
+import type { Timely } from "../failure/deadline.ts";
+import type { Changed, Check, Move } from "../stores/store.ts";
+
+/**
+ * Where a limiter's questions go: one store, or the servers of a Cluster, each behind a deadline and
+ * a breaker of its own.
+ */
+export interface Backend extends Timely {
+  /** Whether something is not asked any more, but looked at in the background. */
+  readonly isOpen: boolean;
+  /** Whether everything can be asked, as far as that is known without asking. */
+  readonly isConnected: boolean;
+  settle(moves: readonly Move[], done: Changed): void;
+  forget(keys: readonly string[], done: Changed): void;
+  block(key: string, ms: number, reason: string, done: Changed): void;
+  /** Looks at nothing in the background any more. What comes is still carried out. */
+  stop(): void;
+  /** Lets go of timers and of connections of its own. May be called twice. */
+  close(): Promise<void>;
+}
+
+export interface BackendOptions {
+  /** How long a store has to answer when it is looked at. */
+  readonly timeoutMs: number;
+  readonly watcher: Watcher;
+}
+
+/** One of the servers of a Cluster. */
+export interface ServerOptions {
+  readonly address: string;
+  /** Only checks of one slot may go together. */
+  readonly slotOf: (check: Check) => number;
+}
+
+/** Told of everything that says how a server does. `server`: its address, where there are several. */
+export interface Watcher {
+  /** It answered; or nobody asks it any more, as it has left. */
+  answered(server: string | undefined): void;
+  failed(error: StoreError, server: string | undefined): void;
+  /** Its breaker opened or closed. */
+  breaker(isOpen: boolean): void;
+}

@@ -1,0 +1,183 @@
+import slotOfKey from "cluster-key-slot";
+import type { ClusterClient, ScriptClient } from "../clients/client.ts";
+import { StoreError } from "../errors.ts";
+import { classify } from "../stores/classify.ts";
+import type { Changed, Check, Store } from "../stores/store.ts";
+import type { Backend, BackendOptions } from "./backend.ts";
+import { oneStore } from "./one-store.ts";
+import { decideBySlot } from "./several-slots.ts";
+import { slotOf, splitBySlot } from "./slots.ts";
+
+/** Checks that may wait until it is known who has which slots. More would only be answered late. */
+const MOST_WAITING = 1000;
+
+/**
+ * The servers of a Cluster, each a store with a deadline, a breaker and a clock of its own: when one
+ * is away, the identities of the others do not notice.
+ */
+export function clusterBackend(
+  cluster: ClusterClient,
+  storeFor: (client: ScriptClient) => Store,
+  options: BackendOptions,
+): Backend {
+  const servers = new Map<string, Backend>();
+  const slotFor = (key: string) => slotOfKey(cluster.keyPrefix + key);
+  let waiting: (() => void)[] = [];
+  let tellKnown = () => {};
+
+  /** What is asked while nobody is known to have its slot. It has a breaker too: a Cluster may be away as a whole. */
+  const unknown = oneStore(
+    {
+      isConnected: () => cluster.state === "ready",
+      onConnected: (listener) => void (tellKnown = listener),
+      decide([check], [done]) {
+        const slot = slotFor(check!.keys[0]!);
+        whenKnown(slot, (server, error) => {
+          if (!server) return done!(error, undefined);
+          server.decide(check!, done!, (late) => done!(undefined, late));
+        });
+      },
+      settle: (_, done) => done(notKnown(), 0),
+      forget: (_, done) => done(notKnown(), 0),
+      block: (_, __, ___, done) => done(notKnown(), 0),
+      close: async () => {},
+    },
+    options,
+  );
+
+  cluster.onChange(changed);
+  if (cluster.state === "ready") changed();
+
+  function changed(): void {
+    if (cluster.state === "ready") {
+      const primaries = cluster.primaries();
+      for (const address of primaries) serverAt(address);
+      for (const address of servers.keys()) if (!primaries.includes(address)) leave(address);
+      tellKnown();
+    }
+    const going = waiting;
+    waiting = [];
+    for (const go of going) go();
+  }
+
+  /** A server that has slots. Connected to beforehand: the first decision is not to wait for that. */
+  function serverAt(address: string): Backend {
+    const known = servers.get(address);
+    if (known) return known;
+    const slotOf = ({ keys }: Check) => slotFor(keys[0]!);
+    const made = oneStore(storeFor(cluster.node(address)), watchedBy(address), { address, slotOf });
+    servers.set(address, made);
+    return made;
+  }
+
+  function leave(address: string): void {
+    const server = servers.get(address);
+    servers.delete(address);
+    server?.stop();
+    void server?.close();
+    options.watcher.answered(address);
+  }
+
+  /** A server that does not answer may have been replaced. */
+  function watchedBy(address: string): BackendOptions {
+    const { watcher } = options;
+    return {
+      ...options,
+      watcher: {
+        ...watcher,
+        failed(error, server) {
+          if (servers.has(address)) cluster.refresh();
+          watcher.failed(error, server);
+        },
+      },
+    };
+  }
+
+  function serverOf(slot: number): Backend {
+    const address = cluster.ownerOf(slot);
+    return address === undefined ? unknown : serverAt(address);
+  }
+
+  function whenKnown(slot: number, then: (server: Backend | undefined, error?: StoreError) => void): void {
+    const server = serverOf(slot);
+    if (server !== unknown) return then(server);
+    if (cluster.state !== "connecting") return then(undefined, notKnown());
+    if (waiting.length < MOST_WAITING) waiting.push(() => whenKnown(slot, then));
+    else
+      then(undefined, new StoreError("overload", "too many requests wait for the first connection to Redis"));
+  }
+
+  function notKnown(): StoreError {
+    const why = cluster.trouble === undefined ? undefined : classify(cluster.trouble);
+    if (why?.reason === "denied") return why;
+    if (cluster.state === "ready")
+      return new StoreError("unavailable", "no server of the Cluster has the slot");
+    return new StoreError("connection", "there is no connection to the Cluster");
+  }
+
+  /** Does something to keys or moves, server by server, and sums up. */
+  function bySlot<T>(
+    items: readonly T[],
+    keyOf: (item: T) => string,
+    act: (server: Backend, items: T[], done: Changed) => void,
+    done: Changed,
+  ): void {
+    const groups = new Map<number, T[]>();
+    for (const item of items) {
+      const slot = slotFor(keyOf(item));
+      const known = groups.get(slot);
+      if (known) known.push(item);
+      else groups.set(slot, [item]);
+    }
+    let left = groups.size;
+    let sum = 0;
+    let failure: StoreError | undefined;
+    if (left === 0) return done(undefined, 0);
+    for (const [slot, group] of groups) {
+      act(serverOf(slot), group, (error, changed) => {
+        failure ??= error;
+        sum += changed;
+        if (--left === 0) done(failure, sum);
+      });
+    }
+  }
+
+  const all = () => [unknown, ...servers.values()];
+
+  return {
+    get isOpen() {
+      return all().some(({ isOpen }) => isOpen);
+    },
+    get isConnected() {
+      return all().every(({ isConnected }) => isConnected);
+    },
+    decide(check, done, late) {
+      const slot = slotOf(check, slotFor);
+      if (slot !== undefined) return serverOf(slot).decide(check, done, late);
+      decideBySlot(splitBySlot(check, slotFor), serverOf, done);
+    },
+    settle: (moves, done) =>
+      bySlot(
+        moves,
+        ({ key }) => key,
+        (server, some, done) => server.settle(some, done),
+        done,
+      ),
+    forget: (keys, done) =>
+      bySlot(
+        keys,
+        (key) => key,
+        (server, some, done) => server.forget(some, done),
+        done,
+      ),
+    block: (key, ms, reason, done) => serverOf(slotFor(key)).block(key, ms, reason, done),
+    stop() {
+      for (const server of all()) server.stop();
+    },
+    async close() {
+      waiting = [];
+      for (const server of all()) await server.close();
+      await cluster.close();
+    },
+  };
+}

@@ -1,0 +1,100 @@
+import type { StoreError } from "../errors.ts";
+import { wordsOf } from "../stores/protocol.ts";
+import type { Check, Done, Outcome } from "../stores/store.ts";
+import type { Backend } from "./backend.ts";
+import { joined, type SlotPart, undoing } from "./slots.ts";
+
+/** Where a slot is at the moment: it may move while a decision is under way. */
+export type ServerOf = (slot: number) => Pick<Backend, "decide" | "settle" | "forget">;
+
+/**
+ * Decides a check whose keys are in several slots, which no script can touch together: every part is
+ * judged first, and only when all have room are they charged. What is refused or fails then gives
+ * back what the others were charged. So it is never more than the limits allow, and perhaps less
+ * while others are at it.
+ */
+export function decideBySlot(parts: readonly SlotPart[], serverOf: ServerOf, done: Done): void {
+  judge(parts, serverOf, (error, judgements) => {
+    if (error) return done(error, undefined);
+    const outcome = joined(parts, judgements);
+    if (parts[0]!.check.peek || !outcome.granted) return done(undefined, outcome);
+    charge(parts, serverOf, judgements, done);
+  });
+}
+
+function judge(
+  parts: readonly SlotPart[],
+  serverOf: ServerOf,
+  done: (error: StoreError | undefined, outcomes: Outcome[]) => void,
+) {
+  const outcomes: Outcome[] = [];
+  let failure: StoreError | undefined;
+  let left = parts.length;
+  parts.forEach(({ slot, check }, i) => {
+    const judged: Done = (error, outcome) => {
+      const answer = outcome ?? onTrial(check);
+      if (answer) outcomes[i] = answer;
+      else failure ??= error;
+      if (--left === 0) done(failure, outcomes);
+    };
+    serverOf(slot).decide({ ...check, peek: true }, judged, () => {});
+  });
+}
+
+/** @param judgements stand for the parts that take nothing, and for what a part was before it gave back */
+function charge(
+  parts: readonly SlotPart[],
+  serverOf: ServerOf,
+  judgements: readonly Outcome[],
+  done: Done,
+): void {
+  const outcomes = [...judgements];
+  const charged: number[] = [];
+  const taking = parts.flatMap(({ check }, i) => (check.costs.some((cost) => cost > 0) ? [i] : []));
+  let failure: StoreError | undefined;
+  let left = taking.length;
+  if (left === 0) return done(undefined, joined(parts, outcomes));
+
+  const one =
+    (i: number): Done =>
+    (error, outcome) => {
+      const { check } = parts[i]!;
+      if (outcome?.granted && !outcome.replayed) charged.push(i);
+      const answer = outcome ?? onTrial(check);
+      if (answer) outcomes[i] = answer;
+      else failure ??= error;
+      if (--left === 0) finish();
+    };
+
+  function finish(): void {
+    if (!failure && outcomes.every(({ granted }) => granted)) return done(undefined, joined(parts, outcomes));
+    for (const i of charged) {
+      undo(parts[i]!, serverOf, outcomes[i]!);
+      outcomes[i] = judgements[i]!;
+    }
+    if (failure) done(failure, undefined);
+    else done(undefined, joined(parts, outcomes));
+  }
+
+  for (const i of taking) {
+    const { slot, check } = parts[i]!;
+    // The whole has failed by then, for this part failed: it was too late.
+    const late = (outcome: Outcome) => outcome.granted && undo(parts[i]!, serverOf, outcome);
+    serverOf(slot).decide(check, one(i), late);
+  }
+}
+
+/** Gives back what a part was charged. Where that fails, the units stay charged. */
+function undo({ slot, check }: SlotPart, serverOf: ServerOf, outcome: Outcome): void {
+  const server = serverOf(slot);
+  // What was given back may not be had again for nothing.
+  if (check.nonce) server.forget([check.nonce.key], () => {});
+  server.settle(undoing(check, outcome), () => {});
+}
+
+/** Policies on trial refuse nobody, also when their server cannot be asked. */
+function onTrial({ policies }: Check): Outcome | undefined {
+  if (policies.some(({ mode }) => mode !== "shadow")) return undefined;
+  const words = policies.flatMap((policy) => Array.from({ length: wordsOf(policy) }, () => 0));
+  return { granted: true, now: Date.now() * 1000, words, blockedUs: undefined, replayed: false };
+}
