@@ -278,7 +278,7 @@ describe("a configuration is checked whole", () => {
 
   it("shows the name in plain words when a policy's option is misspelt", () => {
     expect(complaint(() => tokenBucket({ capcity: 1, refillPerSecond: 1 } as any))?.message).toBe(
-      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, cost, mode, unit, onFailure, got 1.",
+      "tokenBucket.capcity: there is no such option; known are capacity, refillPerSecond, by, cost, mode, unit, onFailure, scope, shards, got 1.",
     );
   });
 });

@@ -7,6 +7,7 @@ import type { By, MaybePromise } from "./identity/identity.ts";
 import type { TrustProxy } from "./identity/proxy.ts";
 import type { EventListener } from "./observe/events.ts";
 import type { Duration } from "./options.ts";
+import type { Scripting } from "./stores/redis.ts";
 import type { Store } from "./stores/store.ts";
 
 /**
@@ -23,6 +24,11 @@ export interface Config<R = any, S = any> {
    * changed; as it may send a command twice, every charge is kept for a moment to be recognised. False by default.
    */
   shareConnection?: boolean;
+  /**
+   * How Redis runs what decides: as scripts, or as Redis Functions, which a server keeps like data. `"scripts"` by
+   * default.
+   */
+  scripting?: Scripting;
   /** A store made beforehand, instead of `redis`. */
   store?: Store;
   /** Begins every key. Two services on one Redis give different ones. `"rl"` by default. */

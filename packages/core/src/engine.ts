@@ -1,6 +1,8 @@
 import type { Backend, BackendOptions, Watcher } from "./backends/backend.ts";
 import { clusterBackend } from "./backends/cluster.ts";
 import { oneStore } from "./backends/one-store.ts";
+import { withProcess } from "./backends/with-process.ts";
+import type { ScriptClient } from "./clients/client.ts";
 import { connectionOf } from "./clients/connection.ts";
 import type { Config, Settlement } from "./config.ts";
 import type { Charge, Decision } from "./decision.ts";
@@ -12,14 +14,13 @@ import { Leases } from "./leases.ts";
 import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
 import { type Manage, manageOf } from "./manage.ts";
-import { checkOf, type Question } from "./question.ts";
+import { checkOf, type Question, seedOf } from "./question.ts";
 import { type Open, OwnReceipt } from "./receipt.ts";
 import { type Settings, settingsOf } from "./settings.ts";
+import { otherShards, type Shards, someShards, sooner } from "./shards.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { redisStore } from "./stores/redis.ts";
-import type { Changed, Move, Outcome, Store } from "./stores/store.ts";
-import { coalesce } from "./tiers/coalesce.ts";
-import { direct } from "./tiers/tier.ts";
+import type { Changed, Check, Move, Outcome, Store } from "./stores/store.ts";
 
 /** The limiter inside: by callback, which may run at once. */
 export interface Engine<R = any, S = any> extends Manage<R> {
@@ -56,9 +57,8 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       if (before === 0 || breakersOpen === 0) tellBreaker(settings.prefix, isOpen);
     },
   };
-  const backend = backendOf(config, { timeoutMs: settings.timeoutMs, watcher });
-  /** Whoever made a store closes it. */
-  const ours = config.store === undefined;
+  const ofProcess = memoryStore();
+  const backend = backendOf(config, ofProcess, { timeoutMs: settings.timeoutMs, watcher });
   const reservations = new Set<Decision>();
   /** Decisions whose slots in flight this process holds. */
   const inFlight = new Set<Decision>();
@@ -82,12 +82,30 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   }
 
   function ask(question: Question, done: (decision: Decision) => void): void {
+    const shards = someShards(question.parts, seedOf(question));
+    if (!shards || question.idempotencyKey !== undefined) return askShards(question, shards, done);
+    askShards(question, shards, (decision) => {
+      const others =
+        decision.allowed || decision.degraded || decision.blocked
+          ? undefined
+          : otherShards(question.parts, shards, decision);
+      if (!others) return done(decision);
+      askShards(question, others, (second) => done(second.allowed ? second : sooner(decision, second)));
+    });
+  }
+
+  function askShards(
+    question: Question,
+    shards: Shards | undefined,
+    done: (decision: Decision) => void,
+  ): void {
     const { parts, cost } = question;
-    const check = checkOf(settings, question);
+    const check = checkOf(settings, question, shards);
     let passed = false;
     const decisionOf = (outcome: Outcome): Decision => {
       const decision = explain(parts, cost, check, outcome);
-      if (decision.receipt) remember(decision, parts, check.nonce?.key, backend);
+      if (decision.receipt)
+        remember(decision, shards ? asAsked(parts, check) : parts, check.nonce?.key, backend);
       return decision;
     };
     backend.decide(
@@ -113,10 +131,12 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   /** The failure rule's answer. */
   function degrade(question: Question, reason: StoreErrorClass, done: (decision: Decision) => void): void {
     const { failure: rule, cost } = question;
-    if (rule !== "local") return done(degradedDecision(rule, reason, cost));
-    const parts = question.local();
+    // What this process counts alone holds without a store too.
+    const own = () => question.parts.filter(({ policy }) => policy.scope === "process");
+    const parts = rule === "local" ? question.local() : rule === "open" ? own() : [];
+    if (rule !== "local" && parts.length === 0) return done(degradedDecision(rule, reason, cost));
     const check = checkOf(settings, { ...question, parts, idempotencyKey: undefined });
-    const memory = local.store;
+    const memory = rule === "local" ? local.store : ofProcess;
     memory.decide(
       [check],
       [
@@ -185,7 +205,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     );
     if (given.length > 0) await atMost(settings.timeoutMs, Promise.all(given));
     local.drop();
-    if (ours) await backend.close();
+    await backend.close();
   }
 
   return {
@@ -200,6 +220,10 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     close: () => (closing ??= close()),
   };
 }
+
+/** The parts of a question, each with the shard's policy where there is one: units go back to where they came from. */
+const asAsked = (parts: readonly Part[], { policies }: Check): Part[] =>
+  parts.map((part, i) => ({ ...part, policy: policies[i]! }));
 
 /** Waits for a promise, or so long. */
 async function atMost(ms: number, promise: Promise<unknown>): Promise<void> {
@@ -220,14 +244,22 @@ function actualOf(outcome: Settlement, name: string, units: number, ownCost: boo
   return outcome[name] ?? units;
 }
 
-function backendOf({ redis, store, shareConnection }: Config, options: BackendOptions): Backend {
+function backendOf(
+  { redis, store, shareConnection, scripting = "scripts" }: Config,
+  ofProcess: Store,
+  options: BackendOptions,
+): Backend {
   if (store !== undefined) {
-    if (typeof store?.decide === "function") return oneStore(store, options);
+    if (typeof store?.decide === "function")
+      return withProcess(oneStore(store, { ...options, keepsStore: true }), ofProcess);
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
   }
-  if (redis === undefined) return oneStore(memoryStore(), options);
+  if (redis === undefined) return oneStore(ofProcess, options);
   const connection = connectionOf(redis, { share: shareConnection ?? false });
-  return "cluster" in connection
-    ? clusterBackend(connection.cluster, redisStore, options)
-    : oneStore(redisStore(connection.client), options);
+  const storeFor = (client: ScriptClient) => redisStore(client, { scripting });
+  const backend =
+    "cluster" in connection
+      ? clusterBackend(connection.cluster, storeFor, options)
+      : oneStore(storeFor(connection.client), options);
+  return withProcess(backend, ofProcess);
 }

@@ -15,7 +15,6 @@ export class TidegateError extends Error {
 /** What is wrong with a configuration, found when the limiter is made. */
 export type ConfigErrorCode =
   | "TIDEGATE_OPTION_UNKNOWN"
-  | "TIDEGATE_OPTION_NOT_YET"
   | "TIDEGATE_OPTION_INVALID"
   | "TIDEGATE_POLICY_NAME"
   | "TIDEGATE_POLICY_DUPLICATE"

@@ -25,8 +25,11 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
   const charges: Charge[] = [];
   let at = 0;
   for (const [i, { name, policy, cost }] of parts.entries()) {
-    const { numbers, limit, mode } = policy;
+    if (outcome.places && !outcome.places.includes(i)) continue;
+    const { limit, mode } = policy;
     const algorithm: Algorithm<unknown> = policy.algorithm;
+    // A shard has numbers of its own.
+    const { numbers } = check.policies[i]!;
     const now = outcome.nows?.[i] ?? outcome.now;
     const shadow = mode === "shadow";
     const charged = granted && (!shadow || words[at + algorithm.words] === 1);

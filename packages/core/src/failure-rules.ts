@@ -52,7 +52,8 @@ export function failureOf<R>(
 
 const shareOf = <R>(named: NamedPolicy<R>, instances: number): NamedPolicy<R> => ({
   ...named,
-  policy: named.policy.shareOf(instances),
+  // What this process counts alone is a share already.
+  policy: named.policy.scope === "process" ? named.policy : named.policy.shareOf(instances),
   choose: undefined,
 });
 

@@ -73,7 +73,7 @@ export type { EventListener, TidegateEvent, WarningCode } from "./observe/events
 export { type Duration, flag, oneOf } from "./options.ts";
 export type { DecideRequest, IdentityInput } from "./request.ts";
 export { type MemoryStore, memoryStore, type MemoryStoreOptions } from "./stores/memory.ts";
-export { redisStore, type RedisStoreOptions } from "./stores/redis.ts";
+export { redisStore, type RedisStoreOptions, type Scripting } from "./stores/redis.ts";
 export type { Script } from "./stores/scripts.ts";
 export type { Changed, Check, Done, Move, Outcome, Store } from "./stores/store.ts";
 export type { WaitOptions } from "./wait.ts";

@@ -1,6 +1,6 @@
 import { TAGS } from "./algorithms/index.ts";
 import { type Identity, identityText } from "./identity/identity.ts";
-import { blockKeyOf, keyOf } from "./identity/key.ts";
+import { blockKeyOf, keyOf, shardOf } from "./identity/key.ts";
 import { type NamedPolicy, segmentOf } from "./named-policies.ts";
 import type { Events } from "./observe/events.ts";
 import type { Plan } from "./plans.ts";
@@ -52,7 +52,10 @@ export function manageOf<R>(
     const places = by?.perRoute ? [undefined, ...routes] : [undefined];
     const segments = places.map((route) => segmentOf(named, by?.perRoute, route));
     const tags = choose ? TAGS : [policy.algorithm.tag];
-    return segments.flatMap((segment) => tags.map((tag) => keyOf(settings.prefix, identity, segment, tag)));
+    const counted = [identity, ...(policy.shards ?? []).map((_, shard) => shardOf(identity, shard))];
+    return counted.flatMap((one) =>
+      segments.flatMap((segment) => tags.map((tag) => keyOf(settings.prefix, one, segment, tag))),
+    );
   }
 
   return {

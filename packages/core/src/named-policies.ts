@@ -47,6 +47,7 @@ export function named<R>(
   by: IdentitySource<R> | undefined,
   mode: Mode | undefined,
   segmentFor: (name: string, value: unknown) => string,
+  instances?: number,
 ): NamedPolicy<R>[] {
   const entries = Object.entries(policies);
   if (entries.length === 0)
@@ -79,24 +80,33 @@ export function named<R>(
     return {
       name,
       segment: segmentFor(name, value),
-      policy: inMode(base, mode),
-      choose: choose && mode ? chosenInMode(choose, mode) : choose,
+      policy: placed(base, mode, instances),
+      choose: choose && chosen(choose, (policy) => placed(policy, mode, instances)),
       by: byOf<R>(`${own}.by`, base.by) ?? by,
     };
   });
 }
 
-const inMode = (policy: Policy, mode: Mode | undefined): Policy =>
-  mode === undefined || policy.mode === mode ? policy : Object.freeze({ ...policy, mode });
+/** A policy as it stands in this configuration: in its mode, and with this process's share where it counts alone. */
+function placed(policy: Policy, mode: Mode | undefined, instances: number | undefined): Policy {
+  const own = policy.scope === "process" && instances !== undefined ? policy.shareOf(instances) : policy;
+  return mode === undefined || own.mode === mode ? own : inMode(own, mode);
+}
+
+const inMode = (policy: Policy, mode: Mode): Policy =>
+  Object.freeze({ ...policy, mode, shards: policy.shards?.map((shard) => inMode(shard, mode)) });
 
 /** What is no policy is left for others to refuse. */
-function chosenInMode<R>(choose: PerRequestPolicy<R>["choose"], mode: Mode): PerRequestPolicy<R>["choose"] {
-  const put = (policy: Policy) => (isPolicy(policy) ? inMode(policy, mode) : policy);
+function chosen<R>(
+  choose: PerRequestPolicy<R>["choose"],
+  place: (policy: Policy) => Policy,
+): PerRequestPolicy<R>["choose"] {
+  const put = (policy: Policy) => (isPolicy(policy) ? place(policy) : policy);
   return (request) => {
-    const chosen = choose(request);
-    return typeof (chosen as PromiseLike<Policy>)?.then === "function"
-      ? (chosen as PromiseLike<Policy>).then(put)
-      : put(chosen as Policy);
+    const made = choose(request);
+    return typeof (made as PromiseLike<Policy>)?.then === "function"
+      ? (made as PromiseLike<Policy>).then(put)
+      : put(made as Policy);
   };
 }
 

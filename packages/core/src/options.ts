@@ -15,26 +15,13 @@ const fail = (
 ) => new ConfigError(code, option, value, advice);
 
 /** Options given as a plain object, none of them unknown. */
-export function onlyKnown(
-  where: string,
-  options: unknown,
-  known: readonly string[],
-  later: readonly string[] = [],
-): void {
+export function onlyKnown(where: string, options: unknown, known: readonly string[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     throw fail(where, options, "give an object of options");
   }
   for (const [name, value] of Object.entries(options)) {
     if (known.includes(name)) continue;
     const option = where === "config" ? name : `${where}.${name}`;
-    if (later.includes(name)) {
-      throw fail(
-        option,
-        value,
-        "this version does not offer this option yet; leave it out",
-        "TIDEGATE_OPTION_NOT_YET",
-      );
-    }
     throw fail(
       option,
       value,

@@ -39,7 +39,7 @@ const OVERRIDES = [
 export function planOf<R>(config: Config<R>): Plan<R> {
   const mode = modeOf("mode", config.mode);
   const by = byOf<R>("by", config.by);
-  const policies = named("policies", policiesIn("", config), by, mode, (name) => name);
+  const policies = named("policies", policiesIn("", config), by, mode, (name) => name, config.instances);
   const onFailure = config.onFailure ?? "open";
   return {
     route: undefined,
@@ -79,7 +79,9 @@ export function routePlan<R>(
   };
   const given = own ? policiesIn(at, override) : usual;
   const unchanged = !own && group === undefined && override.by === undefined && override.mode === undefined;
-  const policies = unchanged ? base.policies : named(under(at, "policies"), given, by, mode, segmentFor);
+  const policies = unchanged
+    ? base.policies
+    : named(under(at, "policies"), given, by, mode, segmentFor, config.instances);
   const onFailure = override.onFailure ?? base.onFailure;
   return {
     route,
@@ -119,7 +121,7 @@ export function additionOf<R>(config: Config<R>, base: Plan<R>, extension: Exten
     policies:
       extension.policies === undefined
         ? []
-        : named(under(at, "policies"), policiesIn(at, extension), by, mode, segmentFor),
+        : named(under(at, "policies"), policiesIn(at, extension), by, mode, segmentFor, config.instances),
     cost: cost === undefined ? undefined : costOf(`${at}.cost`, cost),
     onFailure:
       onFailure === undefined ? undefined : checkRule(`${at}.onFailure`, onFailure, config.instances),

@@ -1,9 +1,10 @@
 import type { Part } from "./explain.ts";
 import type { Failure } from "./failure-rules.ts";
 import { identityText } from "./identity/identity.ts";
-import { blockKeyOf, digest, keyOf, nonceKeyOf } from "./identity/key.ts";
+import { blockKeyOf, digest, keyOf, nonceKeyOf, shardOf } from "./identity/key.ts";
 import { uniqueId } from "./ids.ts";
 import type { Settings } from "./settings.ts";
+import type { Shards } from "./shards.ts";
 import type { Check } from "./stores/store.ts";
 
 /** A question whose parts are known to be sound. */
@@ -26,6 +27,7 @@ export interface Question {
 export function checkOf(
   settings: Pick<Settings, "prefix" | "timeoutMs" | "blocking" | "idempotencyMs">,
   { parts, deadline, peek = false, idempotencyKey }: Question,
+  shards?: Shards,
 ): Check {
   // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
   const leastMs = settings.timeoutMs / 4;
@@ -35,10 +37,12 @@ export function checkOf(
   const replayable = idempotencyKey !== undefined && !takesLease;
   const nonce = replayable && nonceKeyOf(settings.prefix, identities[0]!, binding(idempotencyKey, parts));
   return {
-    policies: parts.map(({ policy }) => policy),
-    keys: parts.map(({ segment, policy, identity }) =>
-      keyOf(settings.prefix, identity, segment, policy.algorithm.tag),
-    ),
+    policies: parts.map(({ policy }, i) => policy.shards?.[shards?.[i]!] ?? policy),
+    keys: parts.map(({ segment, policy, identity }, i) => {
+      const shard = shards?.[i];
+      const counted = shard === undefined ? identity : shardOf(identity, shard);
+      return keyOf(settings.prefix, counted, segment, policy.algorithm.tag);
+    }),
     costs: parts.map(({ cost }) => cost),
     deadline: Math.max(deadline, performance.now() + leastMs),
     peek,
@@ -49,6 +53,10 @@ export function checkOf(
     nonce: nonce ? { key: nonce, keepMs: settings.idempotencyMs } : undefined,
   };
 }
+
+/** What a question's shards are chosen by, where its retry has to meet the same ones. */
+export const seedOf = ({ idempotencyKey }: Question): string | undefined =>
+  idempotencyKey === undefined ? undefined : digest(idempotencyKey);
 
 /** An idempotency key together with everything that the question is made of. */
 function binding(key: string, parts: readonly Part[]): string {

@@ -45,6 +45,7 @@ export interface RouteSetting<R = any> {
 const KNOWN = [
   "redis",
   "shareConnection",
+  "scripting",
   "store",
   "prefix",
   "policies",
@@ -86,6 +87,7 @@ export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
     const advice = "give the client whose connection is to be shared as redis";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "shareConnection", config.shareConnection, advice);
   }
+  if (config.scripting !== undefined) oneOf("scripting", config.scripting, ["scripts", "functions"]);
   const plan = planOf(config);
   const routes = routesOf(config, plan);
   checkSegments([plan, ...routes.flatMap((route) => route.plan || [])]);

@@ -1,6 +1,6 @@
 import { duration, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, toMs } from "./algorithm.ts";
-import { COMMON, LATER, partOf, type Policy, policy, type PolicyOptions } from "./policy.ts";
+import { COMMON, partOf, type Policy, policy, type PolicyOptions, unsplit } from "./policy.ts";
 
 export interface ConcurrencyOptions<R = any> extends PolicyOptions<R> {
   /** How many may be in flight. Whole, 0 to 100,000. */
@@ -21,7 +21,7 @@ const MOST_IN_FLIGHT = 100_000;
  * @throws ConfigError for an unusable number
  */
 export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
-  onlyKnown("concurrency", options, ["limit", "leaseMs", ...COMMON], LATER);
+  onlyKnown("concurrency", options, ["limit", "leaseMs", ...COMMON]);
   const limit = wholeNumber("concurrency.limit", options.limit, 0, MOST_IN_FLIGHT);
   const lease = duration("concurrency.leaseMs", options.leaseMs ?? 30_000, 100);
   const numbers = { a: limit, b: lease * 1000, c: 0, lifetime: lease * 1000 };
@@ -34,7 +34,8 @@ export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
       numbers,
       limit,
       windowMs: undefined,
-      shareOf: (instances) => concurrency({ ...options, limit: partOf(limit, instances) }),
+      shareOf: (instances, index) =>
+        concurrency({ ...unsplit(options), limit: partOf(limit, instances, index) }),
     },
   );
 }

@@ -2,7 +2,7 @@ import { ConfigError } from "../errors.ts";
 import { type Duration, duration, oneOf, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, type Numbers, toMs } from "./algorithm.ts";
 import { type Bounds, calendar, type CalendarUnit } from "./calendar.ts";
-import { COMMON, LATER, MOST_IN_FIELD, partOf, type Policy, policy, type PolicyOptions } from "./policy.ts";
+import { COMMON, MOST_IN_FIELD, partOf, type Policy, policy, type PolicyOptions, unsplit } from "./policy.ts";
 
 export interface FixedWindowOptions<R = any> extends PolicyOptions<R> {
   /** Units per window. Whole, 0 or more. */
@@ -28,7 +28,7 @@ const LONGEST_CALENDAR_US = (31 * 24 + 1) * 3_600_000_000;
  * @throws ConfigError for an unusable number, an unknown time zone, or an alignment of a calendar window
  */
 export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
-  onlyKnown("fixedWindow", options, ["limit", "window", "align", "timeZone", ...COMMON], LATER);
+  onlyKnown("fixedWindow", options, ["limit", "window", "align", "timeZone", ...COMMON]);
   const limit = wholeNumber("fixedWindow.limit", options.limit, 0, MOST_IN_FIELD);
   const { window, align = "first", timeZone } = options;
   oneOf("fixedWindow.align", align, ["first", "clock"]);
@@ -51,7 +51,8 @@ export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
     limit,
     windowMs,
     rolling: false,
-    shareOf: (instances) => fixedWindow({ ...options, limit: partOf(limit, instances) }),
+    shareOf: (instances, index) =>
+      fixedWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
   });
 }
 
@@ -76,7 +77,8 @@ function calendarWindow(
     limit,
     windowMs: { day: 1, week: 7, month: 31 }[unit] * 86_400_000,
     rolling: false,
-    shareOf: (instances) => fixedWindow({ ...options, limit: partOf(limit, instances) }),
+    shareOf: (instances, index) =>
+      fixedWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
   });
 }
 

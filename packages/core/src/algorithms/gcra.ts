@@ -8,6 +8,7 @@ import {
   partOf,
   type Policy,
   policy,
+  unsplit,
   windowed,
   type WindowOptions,
 } from "./policy.ts";
@@ -34,13 +35,33 @@ export function gcra<R = any>(options: GcraOptions<R>): Policy {
   }
   const burst = limit === 0 ? 0 : wholeNumber("gcra.burst", options.burst ?? limit, 0, MOST_TOKENS);
   const interval = Math.ceil((window * 4000) / Math.max(1, limit));
+  return withInterval(options, burst, interval, (instances) =>
+    gcra({ ...unsplit(options), limit: partOf(limit, instances), burst: partOf(burst, instances) }),
+  );
+}
+
+/** @param interval of one unit, quarters of a µs */
+function withInterval(
+  options: GcraOptions,
+  burst: number,
+  interval: number,
+  equalShare: (instances: number) => Policy,
+): Policy {
   const windowMs = (burst * interval) / 4000;
   // A bucket may be in debt by as much as it holds: then it takes twice as long.
   notTooSlow("gcra.burst", burst, windowMs * 2);
-  const numbers = { a: burst, b: interval, c: 0, lifetime: Math.ceil((2 * burst * interval) / 4) };
-  const shareOf = (instances: number) =>
-    gcra({ ...options, limit: partOf(limit, instances), burst: partOf(burst, instances) });
-  return policy("gcra", options, { algorithm: gcraAlgorithm, numbers, limit: burst, windowMs, shareOf });
+  return policy("gcra", options, {
+    algorithm: gcraAlgorithm,
+    numbers: { a: burst, b: interval, c: 0, lifetime: Math.ceil((2 * burst * interval) / 4) },
+    limit: burst,
+    windowMs,
+    shareOf(instances, index) {
+      if (index === undefined) return equalShare(instances);
+      const share = partOf(burst, instances, index);
+      // As much less often as its burst is smaller.
+      return withInterval(unsplit(options), share, Math.ceil((interval * burst) / share), equalShare);
+    },
+  });
 }
 
 /** The moment at which the bucket will be whole again (TAT), quarters of a µs. */

@@ -46,9 +46,22 @@ export interface Policy {
   readonly cost: Cost | undefined;
   /** What answers for it when the store cannot, where it is not what answers for the others. */
   readonly onFailure: FailureRule | undefined;
-  /** The same policy with one of so many equal parts of its limit, rounded down, and at least 1 where there was any. */
-  shareOf(instances: number): Policy;
+  /** Where the policy is counted. */
+  readonly scope: Scope;
+  /** The parts among which the limit is split, each counted under a key of its own; `undefined`: it is not split. */
+  readonly shards: readonly Policy[] | undefined;
+  /**
+   * The same policy with one of so many equal parts of its limit, rounded down, and at least 1 where there was any.
+   * With `index`, from 0, the parts are not quite equal, and together make the whole.
+   */
+  shareOf(instances: number, index?: number): Policy;
 }
+
+/**
+ * - `shared`: in the store, for all processes together
+ * - `process`: in this process's memory, for this process alone
+ */
+export type Scope = "shared" | "process";
 
 export type Cost<R = any> = number | ((request: R) => MaybePromise<number>);
 
@@ -64,6 +77,17 @@ export interface PolicyOptions<R = any> {
   unit?: Unit;
   /** What answers when the store cannot. Of all policies of a request the strictest rule holds. The configuration's by default. */
   onFailure?: FailureRule;
+  /**
+   * Where it is counted. `"shared"` by default. `"process"`: in this process's memory, which costs nothing and asks
+   * nobody; where the configuration has `instances`, each takes an equal share of the limit.
+   */
+  scope?: Scope;
+  /**
+   * Splits the limit into so many parts under keys of their own, for an identity that is too much for one server of a
+   * Cluster: 2 to 64. A request is counted by one part, or by another when that has no room: never more than the limit
+   * in all, and near it perhaps less.
+   */
+  shards?: number;
 }
 
 export interface WindowOptions<R = any> extends PolicyOptions<R> {
@@ -80,10 +104,7 @@ export const MOST_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000_000);
 export const MOST_IN_FIELD = 999_999_999_999_999;
 
 /** Options that every maker knows. */
-export const COMMON = ["by", "cost", "mode", "unit", "onFailure"];
-
-/** Options that this version does not offer yet. */
-export const LATER = ["scope", "shards"];
+export const COMMON = ["by", "cost", "mode", "unit", "onFailure", "scope", "shards"];
 
 /** Checks what policies with a window have in common. `most`: units; `more`: options of this maker alone. */
 export function windowed(
@@ -93,7 +114,7 @@ export function windowed(
   hint: string,
   more: string[] = [],
 ) {
-  onlyKnown(name, options, ["limit", "window", ...more, ...COMMON], LATER);
+  onlyKnown(name, options, ["limit", "window", ...more, ...COMMON]);
   return {
     limit: wholeNumber(`${name}.limit`, options.limit, 0, most, hint),
     window: duration(`${name}.window`, options.window),
@@ -112,13 +133,14 @@ type Made = Pick<Policy, "algorithm" | "numbers" | "limit" | "windowMs" | "share
 
 /** What a maker hands on. Checks the options that all have. */
 export function policy(name: string, options: PolicyOptions, made: Made): Policy {
-  const { by, cost, mode = "enforce", unit = "requests", onFailure } = options;
+  const { by, cost, mode = "enforce", unit = "requests", onFailure, scope = "shared", shards } = options;
   if (cost !== undefined && typeof cost !== "function" && !isCost(cost)) {
     const advice = "give a whole number from 0, or a function of the request";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", `${name}.cost`, cost, advice);
   }
   oneOf(`${name}.mode`, mode, ["enforce", "shadow"]);
   oneOf(`${name}.unit`, unit, ["requests", "content-bytes", "concurrent-requests"]);
+  oneOf(`${name}.scope`, scope, ["shared", "process"]);
   return Object.freeze({
     rolling: true,
     numbersAt: undefined,
@@ -129,12 +151,38 @@ export function policy(name: string, options: PolicyOptions, made: Made): Policy
     mode,
     unit,
     onFailure,
+    scope,
+    shards: shards === undefined ? undefined : shardsOf(name, options, made),
   });
 }
 
-/** One of `instances` equal parts, rounded down; at least 1 of what there is. */
-export const partOf = (limit: number, instances: number): number =>
-  limit === 0 ? 0 : Math.max(1, Math.floor(limit / instances));
+const MOST_SHARDS = 64;
+
+function shardsOf(name: string, { cost, scope, shards }: PolicyOptions, made: Made): readonly Policy[] {
+  const option = `${name}.shards`;
+  const count = wholeNumber(option, shards, 2, MOST_SHARDS);
+  const fail = (advice: string) => new ConfigError("TIDEGATE_OPTION_INVALID", option, shards, advice);
+  if (scope === "process") throw fail(`leave it out: what this process counts alone has no shards`);
+  if (count > made.limit) throw fail(`give at most the limit, ${made.limit}: every shard needs a part of it`);
+  const parts = Array.from({ length: count }, (_, index) => made.shareOf(count, index));
+  const least = parts.at(-1)!.limit;
+  if (typeof cost === "number" && cost > least)
+    throw fail(`a cost of ${cost} would never fit into a shard of ${least}; give fewer`);
+  return parts;
+}
+
+/**
+ * One of `instances` equal parts, rounded down; at least 1 of what there is. With `index`, what is left over goes to
+ * the first ones.
+ */
+export function partOf(limit: number, instances: number, index?: number): number {
+  const part = Math.floor(limit / instances);
+  if (index !== undefined) return part + (index < limit % instances ? 1 : 0);
+  return limit === 0 ? 0 : Math.max(1, part);
+}
+
+/** The options of a share: what is a share already is not split again. */
+export const unsplit = <T extends PolicyOptions>(options: T): T => ({ ...options, shards: undefined });
 
 /** Whether a value was made by one of the functions above, in this copy of the package or another. */
 export function isPolicy(value: unknown): value is Policy {

@@ -1,5 +1,5 @@
 import { type Algorithm, clamp, goesInTime, type Numbers, toMs } from "./algorithm.ts";
-import { partOf, type Policy, policy, windowed, type WindowOptions } from "./policy.ts";
+import { partOf, type Policy, policy, unsplit, windowed, type WindowOptions } from "./policy.ts";
 
 const MOST_IN_LOG = 1000;
 
@@ -12,7 +12,8 @@ const MOST_IN_LOG = 1000;
 export function slidingLog<R = any>(options: WindowOptions<R>): Policy {
   const { limit, window } = windowed("slidingLog", options, MOST_IN_LOG, "; use slidingWindow for more");
   const numbers = { a: limit, b: window * 1000, c: 0, lifetime: window * 1000 + 2 * limit };
-  const shareOf = (instances: number) => slidingLog({ ...options, limit: partOf(limit, instances) });
+  const shareOf = (instances: number, index?: number) =>
+    slidingLog({ ...unsplit(options), limit: partOf(limit, instances, index) });
   return policy("slidingLog", options, {
     algorithm: slidingLogAlgorithm,
     numbers,

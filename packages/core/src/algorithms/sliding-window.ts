@@ -1,5 +1,5 @@
 import { type Algorithm, clamp, goesInTime, type Numbers, toMs, waitMs } from "./algorithm.ts";
-import { partOf, type Policy, policy, windowed, type WindowOptions } from "./policy.ts";
+import { partOf, type Policy, policy, unsplit, windowed, type WindowOptions } from "./policy.ts";
 
 const MOST_IN_WINDOW = 2 ** 32 - 1;
 
@@ -17,7 +17,8 @@ export function slidingWindow<R = any>(options: WindowOptions<R>): Policy {
     numbers,
     limit,
     windowMs: window,
-    shareOf: (instances) => slidingWindow({ ...options, limit: partOf(limit, instances) }),
+    shareOf: (instances, index) =>
+      slidingWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
   });
 }
 

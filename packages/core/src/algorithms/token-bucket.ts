@@ -2,13 +2,13 @@ import { onlyKnown, positiveNumber, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, type Numbers, waitMs } from "./algorithm.ts";
 import {
   COMMON,
-  LATER,
   MOST_TOKENS,
   notTooSlow,
   partOf,
   type Policy,
   policy,
   type PolicyOptions,
+  unsplit,
 } from "./policy.ts";
 
 export interface TokenBucketOptions<R = any> extends PolicyOptions<R> {
@@ -24,7 +24,7 @@ export interface TokenBucketOptions<R = any> extends PolicyOptions<R> {
  * @throws ConfigError for an unusable number
  */
 export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
-  onlyKnown("tokenBucket", options, ["capacity", "refillPerSecond", ...COMMON], LATER);
+  onlyKnown("tokenBucket", options, ["capacity", "refillPerSecond", ...COMMON]);
   const capacity = wholeNumber(
     "tokenBucket.capacity",
     options.capacity,
@@ -42,12 +42,11 @@ export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
     numbers,
     limit: capacity,
     windowMs,
-    shareOf: (instances) =>
-      tokenBucket({
-        ...options,
-        capacity: partOf(capacity, instances),
-        refillPerSecond: rate / instances,
-      }),
+    shareOf(instances, index) {
+      const share = partOf(capacity, instances, index);
+      const part = index === undefined ? 1 / instances : share / capacity;
+      return tokenBucket({ ...unsplit(options), capacity: share, refillPerSecond: rate * part });
+    },
   });
 }
 

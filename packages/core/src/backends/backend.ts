@@ -24,6 +24,8 @@ export interface BackendOptions {
   /** How long a store has to answer when it is looked at. */
   readonly timeoutMs: number;
   readonly watcher: Watcher;
+  /** Whether somebody else closes the store. */
+  readonly keepsStore?: boolean;
 }
 
 /** One of the servers of a Cluster. */

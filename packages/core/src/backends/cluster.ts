@@ -6,7 +6,7 @@ import type { Changed, Check, Store } from "../stores/store.ts";
 import type { Backend, BackendOptions } from "./backend.ts";
 import { oneStore } from "./one-store.ts";
 import { decideBySlot } from "./several-slots.ts";
-import { slotOf, splitBySlot } from "./slots.ts";
+import { grouped, slotOf, splitBySlot } from "./slots.ts";
 
 /** Checks that may wait until it is known who has which slots. More would only be answered late. */
 const MOST_WAITING = 1000;
@@ -122,13 +122,7 @@ export function clusterBackend(
     act: (server: Backend, items: T[], done: Changed) => void,
     done: Changed,
   ): void {
-    const groups = new Map<number, T[]>();
-    for (const item of items) {
-      const slot = slotFor(keyOf(item));
-      const known = groups.get(slot);
-      if (known) known.push(item);
-      else groups.set(slot, [item]);
-    }
+    const groups = grouped(items, (item) => slotFor(keyOf(item)));
     let left = groups.size;
     let sum = 0;
     let failure: StoreError | undefined;
@@ -154,7 +148,9 @@ export function clusterBackend(
     decide(check, done, late) {
       const slot = slotOf(check, slotFor);
       if (slot !== undefined) return serverOf(slot).decide(check, done, late);
-      decideBySlot(splitBySlot(check, slotFor), serverOf, done);
+      const parts = splitBySlot(check, slotFor);
+      if (parts.length > 1) return decideBySlot(parts, serverOf, done);
+      serverOf(parts[0]!.slot).decide(parts[0]!.check, done, late);
     },
     settle: (moves, done) =>
       bySlot(

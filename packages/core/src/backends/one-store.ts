@@ -9,8 +9,8 @@ import type { Backend, BackendOptions, ServerOptions } from "./backend.ts";
 /** @param one which one it is, where there are several */
 export function oneStore(
   store: Store,
-  { timeoutMs, watcher }: BackendOptions,
-  one: ServerOptions | undefined = undefined,
+  { timeoutMs, watcher, keepsStore }: BackendOptions,
+  one?: ServerOptions,
 ): Backend {
   const server = one?.address;
   const tier = store.batches ? coalesce(store, one?.slotOf) : direct(store);
@@ -56,6 +56,6 @@ export function oneStore(
       // Whoever watches is not to take what has gone for something in trouble.
       if (breaker.isOpen) watcher.breaker(false);
     },
-    close: () => store.close(),
+    close: async () => (keepsStore ? undefined : store.close()),
   };
 }

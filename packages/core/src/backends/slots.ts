@@ -1,58 +1,85 @@
 import { wordsOf } from "../stores/protocol.ts";
 import type { Check, Move, Outcome } from "../stores/store.ts";
 
-/** The part of a check whose keys share a slot. */
-export interface SlotPart {
-  readonly slot: number;
+/** Some of a check's policies, as a check of their own. */
+export interface CheckPart {
   /** Which of the whole check's policies these are. */
   readonly places: readonly number[];
   readonly check: Check;
 }
 
+/** The part of a check whose keys share a slot. */
+export interface SlotPart extends CheckPart {
+  readonly slot: number;
+}
+
+/** @param blocks those that this part heeds */
+export const partOf = (check: Check, places: readonly number[], blocks: readonly string[]): CheckPart => ({
+  places,
+  check: {
+    ...check,
+    policies: places.map((i) => check.policies[i]!),
+    keys: places.map((i) => check.keys[i]!),
+    costs: places.map((i) => check.costs[i]!),
+    blocks,
+  },
+});
+
 /** A key up to the end of its hash tag: what chooses its slot. */
 const headOf = (key: string): string => key.slice(0, key.indexOf("}") + 1);
 
 /** The slot of a check, if all of its keys share one. */
-export function slotOf({ keys }: Check, slotFor: (key: string) => number): number | undefined {
-  const [first] = keys;
-  const slot = slotFor(first!);
-  const head = headOf(first!);
-  for (let i = 1; i < keys.length; i++) {
-    if (!keys[i]!.startsWith(head) && slotFor(keys[i]!) !== slot) return undefined;
-  }
+export function slotOf(check: Check, slotFor: (key: string) => number): number | undefined {
+  const { keys, blocks, nonce } = check;
+  const slot = slotFor(keys[0]!);
+  const head = headOf(keys[0]!);
+  const isElsewhere = (key: string) => !key.startsWith(head) && slotFor(key) !== slot;
+  if (keys.some(isElsewhere) || blocks.some(isElsewhere) || (nonce && isElsewhere(nonce.key)))
+    return undefined;
   return slot;
 }
 
 /** A check, slot by slot. Each part is a check of its own, and heeds the blocks of its slot. */
 export function splitBySlot(check: Check, slotFor: (key: string) => number): SlotPart[] {
-  const places = new Map<number, number[]>();
-  check.keys.forEach((key, i) => {
-    const slot = slotFor(key);
-    const known = places.get(slot);
-    if (known) known.push(i);
-    else places.set(slot, [i]);
-  });
-  return [...places].map(([slot, at]) => {
-    const keys = at.map((i) => check.keys[i]!);
-    const { nonce } = check;
-    return {
-      slot,
-      places: at,
-      check: {
-        ...check,
-        policies: at.map((i) => check.policies[i]!),
-        keys,
-        costs: at.map((i) => check.costs[i]!),
-        blocks: check.blocks.filter((key) => slotFor(key) === slot),
-        // The same nonce, beside the keys of this slot.
-        nonce: nonce && { ...nonce, key: headOf(keys[0]!) + nonce.key.slice(headOf(nonce.key).length) },
-      },
-    };
-  });
+  const places = grouped(
+    check.keys.map((_, i) => i),
+    (i) => slotFor(check.keys[i]!),
+  );
+  const blocks = grouped(check.blocks, slotFor);
+  const parts = [...places].map(([slot, at]) => ({ slot, ...partOf(check, at, blocks.get(slot) ?? []) }));
+  // Where all of an identity's policies are in shards, nothing else is in the slot of its block.
+  for (const [slot, keys] of blocks) if (!places.has(slot)) parts.push({ slot, ...onlyBlocks(check, keys) });
+  return parts.map((part) => ({ ...part, check: withOwnNonce(part.check) }));
 }
 
-/** What the parts' outcomes mean for the whole check. */
-export function joined(parts: readonly SlotPart[], outcomes: readonly Outcome[]): Outcome {
+/** A check of a key that nobody writes, which is refused when the identity is blocked. */
+export function onlyBlocks(check: Check, blocks: readonly string[]): CheckPart {
+  const keys = [`${headOf(blocks[0]!)}::0`];
+  const { check: one } = partOf(check, [0], blocks);
+  return { places: [], check: { ...one, keys, costs: [0], lease: undefined } };
+}
+
+/** The same nonce, beside the keys of this slot. */
+function withOwnNonce(check: Check): Check {
+  const { nonce, keys } = check;
+  if (!nonce) return check;
+  return { ...check, nonce: { ...nonce, key: headOf(keys[0]!) + nonce.key.slice(headOf(nonce.key).length) } };
+}
+
+/** Items by what `by` says of them, in order. */
+export function grouped<T>(items: readonly T[], by: (item: T) => number): Map<number, T[]> {
+  const groups = new Map<number, T[]>();
+  for (const item of items) {
+    const group = by(item);
+    const known = groups.get(group);
+    if (known) known.push(item);
+    else groups.set(group, [item]);
+  }
+  return groups;
+}
+
+/** What the parts' outcomes mean for the whole check, or for as much of it as they are. */
+export function joined(parts: readonly CheckPart[], outcomes: readonly Outcome[]): Outcome {
   const words: number[][] = [];
   const nows: number[] = [];
   let blockedUs: number | undefined;
@@ -60,8 +87,8 @@ export function joined(parts: readonly SlotPart[], outcomes: readonly Outcome[])
     const outcome = outcomes[part]!;
     if (outcome.blockedUs !== undefined) blockedUs = Math.max(blockedUs ?? 0, outcome.blockedUs);
     let at = 0;
-    check.policies.forEach((policy, i) => {
-      const place = places[i]!;
+    places.forEach((place, i) => {
+      const policy = check.policies[i]!;
       words[place] = outcome.words.slice(at, (at += wordsOf(policy)));
       nows[place] = outcome.now;
     });
@@ -72,6 +99,7 @@ export function joined(parts: readonly SlotPart[], outcomes: readonly Outcome[])
     nows,
     words: words.flat(),
     blockedUs,
+    places: parts.flatMap(({ places }) => places),
     // A part that was charged beside one that was replayed is not given back: which of them, nobody knows later.
     replayed: outcomes.some(({ replayed }) => replayed),
   };

@@ -51,7 +51,11 @@ export function itemsOf(told: readonly Told[]): Item[] {
     const verdicts = shownOf(decision);
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i]!;
-      const verdict = verdicts[i];
+      // Where this process's own policies refuse, nothing is known of the others.
+      const verdict =
+        verdicts.length === limits.length
+          ? verdicts[i]
+          : verdicts.find(({ policy }) => policy === limit.name);
       // Field by field: it is written for every response, and a spread costs fifty times as much.
       items.push({
         // Two limiters may have given one name: a field names each policy once.

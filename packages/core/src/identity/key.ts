@@ -22,6 +22,10 @@ export function keyOf(prefix: string, identity: Identity, policy: string, tag: s
   return `${prefix}:{${identity.kind}:${identity.value}}:${policy}:${tag}`;
 }
 
+/** The identity as keys name it where a policy's limit is split: each shard in a slot of its own. */
+export const shardOf = ({ kind, value }: Identity, shard: number): Identity =>
+  ({ kind, value: `${value}#${shard}` }) as Identity;
+
 /** The key under which an identity may be blocked: a name no policy can have. */
 export const blockKeyOf = (prefix: string, { kind, value }: Identity): string =>
   `${prefix}:{${kind}:${value}}::b`;

@@ -20,6 +20,7 @@ import {
   serverTime,
   strangeReply,
 } from "./protocol.ts";
+import { functionRunner, libraryOf, loadLibrary } from "./functions.ts";
 import { runner, type Script } from "./scripts.ts";
 import { ServerClock } from "./server-clock.ts";
 import type { Changed, Check, Done, Move, Nonce, Store } from "./store.ts";
@@ -27,7 +28,15 @@ import type { Changed, Check, Done, Move, Nonce, Store } from "./store.ts";
 export interface RedisStoreOptions {
   /** Scripts to run instead of those we ship. */
   scripts?: { readonly decide?: Script; readonly settle?: Script; readonly manage?: Script };
+  /** Whether they run as scripts or as Redis Functions. `"scripts"` by default. */
+  scripting?: Scripting;
 }
+
+/**
+ * - `scripts`: `EVALSHA`, and `EVAL` where the server has lost the text
+ * - `functions`: `FCALL` of a library, which is loaded where it is missing
+ */
+export type Scripting = "scripts" | "functions";
 
 /** A server that takes no writes is left for another at most so often, milliseconds. */
 const RENEW_MS = 1000;
@@ -48,11 +57,10 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   const scripts = { ...SHIPPED, ...options.scripts };
   const clock = new ServerClock();
   const waiting: (() => void)[] = [];
-  const run = {
-    decide: runner(client, scripts.decide),
-    settle: runner(client, scripts.settle),
-    manage: runner(client, scripts.manage),
-  };
+  const library = options.scripting === "functions" ? libraryOf(scripts) : undefined;
+  const runnerOf = (name: keyof typeof scripts) =>
+    library ? functionRunner(client, library, name) : runner(client, scripts[name]);
+  const run = { decide: runnerOf("decide"), settle: runnerOf("settle"), manage: runnerOf("manage") };
   let unfit: StoreError | undefined;
   /** Whether this connection's server has told what it is, and what time it is. */
   let introduced = false;
@@ -85,6 +93,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
       goOn();
       tell();
     });
+    if (library) return loadLibrary(client, library);
     // Where this is not permitted, the first decision brings the script along.
     client.send("script", ["LOAD", scripts.decide.text], () => {});
   }

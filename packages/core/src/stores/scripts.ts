@@ -7,6 +7,9 @@ export interface Script {
   readonly text: string;
 }
 
+/** Runs one script, whatever the server has lost of it. */
+export type Runner = (command: Command, done: ClientDone) => void;
+
 /** How often NOSCRIPT may be answered by another command: by one that relies on another's text, then by the text itself. */
 const TRIES = 2;
 
@@ -14,7 +17,7 @@ const TRIES = 2;
  * Runs one script through a client: EVALSHA, and the whole text only when the server says that it
  * has lost it. Nothing ran then, so asking again is safe.
  */
-export function runner(client: ScriptClient, { sha, text }: Script) {
+export function runner(client: ScriptClient, { sha, text }: Script): Runner {
   let healing = false;
 
   function send(name: "evalsha" | "eval", { keys, args }: Command, tries: number, done: ClientDone): void {
@@ -36,5 +39,5 @@ export function runner(client: ScriptClient, { sha, text }: Script) {
     send("eval", command, tries, done);
   }
 
-  return (command: Command, done: ClientDone): void => send("evalsha", command, TRIES, done);
+  return (command, done) => send("evalsha", command, TRIES, done);
 }

@@ -35,6 +35,8 @@ export interface Outcome {
   readonly now: number;
   /** The clock of each policy, µs, where several servers decided. */
   readonly nows?: readonly number[];
+  /** Which of the check's policies `words` tell of; `undefined`: all. */
+  readonly places?: readonly number[] | undefined;
   /** Integers of state, policy by policy. */
   readonly words: readonly number[];
   /** Set when an identity is blocked: µs left, or `Infinity`. Then `words` mean nothing. */
