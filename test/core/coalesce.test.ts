@@ -9,7 +9,18 @@ import { eventually } from "../harness/eventually.ts";
 import { callsOf, live, resetStats } from "../harness/live.ts";
 import { type RedisServer, startRedis } from "../harness/redis.ts";
 
-const named = (name: string) => ({ keys: [name] }) as unknown as Check;
+const policy = fixedWindow({ limit: 5, window: "1m" });
+
+const named = (name: string): Check => ({
+  policies: [policy],
+  keys: [name],
+  costs: [1],
+  deadline: Infinity,
+  peek: false,
+  blocks: [],
+  lease: undefined,
+  nonce: undefined,
+});
 
 /** A store that notes its batches, and answers when it is told to. */
 function noting() {

@@ -66,6 +66,11 @@ export interface Algorithm<S> {
   credit(numbers: Numbers, state: S, now: number, units: number, mark: number, lease?: string): S | undefined;
   /** Where there are leases: the state with one that is still held lasting from now on; `undefined` when it is gone. */
   renew?(numbers: Numbers, state: S, now: number, units: number, lease: string | undefined): S | undefined;
+  /**
+   * What the integers from `words[at]` on were before `units`, the last that were charged, at the same moment. Missing
+   * where they do not tell.
+   */
+  before?(numbers: Numbers, words: readonly number[], at: number, units: number): number[];
   /** Where a charge went, for the receipt. */
   mark(numbers: Numbers, words: readonly number[], at: number, now: number, units: number): number;
 }

@@ -149,6 +149,8 @@ export const fixedWindowAlgorithm: Algorithm<FixedWindowState> = {
     return { count: Math.max(0, count - units), ends: state.ends };
   },
 
+  before: (_, words, at, units) => [words[at]! - units, words[at + 1]!],
+
   mark: (_, words, index, now) => now + words[index + 1]!,
 };
 

@@ -83,6 +83,9 @@ export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
     return kept.length < state.length ? kept : undefined;
   },
 
+  // What a cost waits for is asked of a refusal only, and there is none before a charge.
+  before: (_, words, at, units) => [words[at]! - units, words[at + 1]!, 0, words[at + 3]! - units],
+
   mark: (_, words, index, __, units) => words[index + 3]! - units + 1,
 };
 

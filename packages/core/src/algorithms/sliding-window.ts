@@ -103,6 +103,8 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
     return undefined;
   },
 
+  before: (_, words, at, units) => [words[at]! - units, words[at + 1]!],
+
   mark: (numbers, _words, _index, now) => numberOf(numbers, now),
 };
 

@@ -44,7 +44,7 @@ export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing)
   const tables = new Tables();
   const checks: (string | number)[] = [];
 
-  for (const { policies, keys: names, costs, peek, blocks, lease, nonce } of batch) {
+  for (const { policies, keys: names, costs, peek, times = 1, blocks, lease, nonce } of batch) {
     checks.push(policies.length);
     for (let i = 0; i < policies.length; i++) {
       const policy = policies[i]!;
@@ -58,8 +58,8 @@ export function encodeChecks(batch: readonly Check[], { deadline, now }: Timing)
       );
     }
     checks.push(
-      1,
-      `${peek ? "p" : ""}${blocks.length > 0 ? "b" : ""}${lease ? "l" : ""}${nonce ? "i" : ""}${nonce?.resent ? "r" : ""}`,
+      times,
+      `${peek ? "p" : ""}${times > 1 ? "g" : ""}${blocks.length > 0 ? "b" : ""}${lease ? "l" : ""}${nonce ? "i" : ""}${nonce?.resent ? "r" : ""}`,
     );
     if (blocks.length > 0) checks.push(blocks.length);
     if (lease) checks.push(lease);
@@ -154,7 +154,7 @@ export type Answer = Parameters<Done> | undefined;
 export function answersOf(batch: readonly Check[], numbers: readonly number[]): Answer[] {
   const begins = layout(batch, numbers);
   if (!begins) return batch.map(() => [strangeReply(), undefined]);
-  return batch.map(({ nonce }, i): Answer => {
+  return batch.map(({ nonce, times = 1 }, i): Answer => {
     const status = numbers[begins[i]!]!;
     const first = begins[i]! + (nonce ? 2 : 1);
     const moment = nonce ? numbers[first - 1]! : 0;
@@ -166,7 +166,8 @@ export function answersOf(batch: readonly Check[], numbers: readonly number[]): 
       return [undefined, { granted: false, now, words, blockedUs, replayed: false }];
     }
     if (status < 0) return [errorOf(status), undefined];
-    return [undefined, { granted: status > 0, now, words, blockedUs: undefined, replayed: moment > 0 }];
+    const outcome = { granted: status > 0, now, words, blockedUs: undefined, replayed: moment > 0 };
+    return [undefined, times > 1 ? { ...outcome, times: status } : outcome];
   });
 }
 

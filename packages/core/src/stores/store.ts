@@ -16,6 +16,8 @@ export interface Check {
   readonly blocks: readonly string[];
   /** The id of the leases that concurrency policies take; `undefined` when there is none. */
   readonly lease: string | undefined;
+  /** Asked so many times at once, and granted as often as there is room. 1 where it is missing. */
+  readonly times?: number;
   /** Under which key the grant is kept, and for how long (ms), to answer the same question again. */
   readonly nonce: Nonce | undefined;
 }
@@ -31,6 +33,8 @@ export interface Nonce {
 export interface Outcome {
   /** Whether every enforced policy let it pass; then all were charged. */
   readonly granted: boolean;
+  /** How often it was granted, of a check that asks several times; `words` are of after the last. */
+  readonly times?: number;
   /** The store's clock, µs: of the decision, or of the one that is replayed. */
   readonly now: number;
   /** The clock of each policy, µs, where several servers decided. */

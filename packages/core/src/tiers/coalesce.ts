@@ -1,65 +1,123 @@
 import { AsyncResource } from "node:async_hooks";
-import type { Check, Done, Store } from "../stores/store.ts";
+import { wordsOf } from "../stores/protocol.ts";
+import type { Check, Done, Outcome, Store } from "../stores/store.ts";
 import type { Tier } from "./tier.ts";
 
 /** So many checks keep a server for about 0.2 ms. */
 const MOST_AT_ONCE = 64;
 
+/** Equal checks that came one after the other, asked as one. */
+interface Entry {
+  check: Check;
+  readonly dones: Done[];
+}
+
 /**
- * Sends the checks of one turn of the event loop together, in their order. One that comes while nothing is under
- * way goes out at once: it may be the only one.
+ * Sends the checks of one turn of the event loop together, in their order, and neighbours that ask
+ * the same as one that asks so many times. One that comes while nothing is under way goes out at
+ * once: it may be the only one.
  *
  * @param slotOf where only checks of one slot may go together
  */
 export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier {
   let underWay = 0;
-  let checks: Check[] = [];
-  let dones: Done[] = [];
+  let entries: Entry[] = [];
 
   function send(): void {
-    const [batch, done] = [checks, dones];
-    [checks, dones] = [[], []];
+    const batch = entries;
+    entries = [];
     if (batch.length === 0) return;
-    if (slotOf === undefined || batch.length === 1) return store.decide(batch, done);
-    sendBySlot(batch, done, slotOf);
-  }
-
-  function sendBySlot(
-    batch: readonly Check[],
-    done: readonly Done[],
-    slotOf: (check: Check) => number,
-  ): void {
-    const slots = new Map<number, [Check[], Done[]]>();
-    batch.forEach((check, i) => {
-      const slot = slotOf(check);
+    if (slotOf === undefined || batch.length === 1) return sendTogether(batch);
+    const slots = new Map<number, Entry[]>();
+    for (const entry of batch) {
+      const slot = slotOf(entry.check);
       const known = slots.get(slot);
-      if (!known) slots.set(slot, [[check], [done[i]!]]);
-      else {
-        known[0].push(check);
-        known[1].push(done[i]!);
-      }
-    });
-    const act = () => slots.forEach(([checks, dones]) => store.decide(checks, dones));
+      if (known) known.push(entry);
+      else slots.set(slot, [entry]);
+    }
+    const act = () => slots.forEach(sendTogether);
     if (store.cork) store.cork(act);
     else act();
   }
 
-  const counted =
-    (done: Done): Done =>
+  function sendTogether(batch: readonly Entry[]): void {
+    store.decide(batch.map(asked), batch.map(answer));
+  }
+
+  const answer =
+    (entry: Entry): Done =>
     (error, outcome) => {
-      underWay--;
-      done(error, outcome);
+      underWay -= entry.dones.length;
+      tell(entry, error, outcome);
     };
 
   return {
     decide(check, done) {
-      if (underWay++ === 0) return store.decide([check], [counted(done)]);
-      checks.push(check);
-      dones.push(counted(inOwnContext(done)));
-      if (checks.length === 1) setImmediate(send);
-      else if (checks.length === MOST_AT_ONCE) send();
+      if (underWay++ === 0) {
+        return store.decide(
+          [check],
+          [
+            (error, outcome) => {
+              underWay--;
+              done(error, outcome);
+            },
+          ],
+        );
+      }
+      const last = entries.at(-1);
+      if (last && isSame(last.check, check)) {
+        last.dones.push(inOwnContext(done));
+        if (check.deadline < last.check.deadline) last.check = check;
+        return;
+      }
+      entries.push({ check, dones: [inOwnContext(done)] });
+      if (entries.length === 1) setImmediate(send);
+      else if (entries.length === MOST_AT_ONCE) send();
     },
   };
+}
+
+/** What looks charges nothing: asked once, it is answered to all. */
+const asked = ({ check, dones }: Entry): Check =>
+  dones.length === 1 || check.peek ? check : { ...check, times: dones.length };
+
+/** Whether two checks ask the same, of state that two answers can be told from. */
+function isSame(one: Check, other: Check): boolean {
+  if (one.peek !== other.peek || one.lease || other.lease || one.nonce || other.nonce) return false;
+  if (one.keys.length !== other.keys.length || one.blocks.length !== other.blocks.length) return false;
+  for (let i = 0; i < one.keys.length; i++) {
+    const policy = one.policies[i]!;
+    if (policy !== other.policies[i] || one.keys[i] !== other.keys[i] || one.costs[i] !== other.costs[i])
+      return false;
+    if (!policy.algorithm.before || policy.mode === "shadow") return false;
+  }
+  return one.blocks.every((key, i) => key === other.blocks[i]);
+}
+
+/** Who came first is granted first. Each hears of the state as it was after its own charge. */
+function tell({ check, dones }: Entry, error: Parameters<Done>[0], outcome: Outcome | undefined): void {
+  const granted = outcome?.times ?? 0;
+  if (dones.length === 1 || !outcome || granted === 0) {
+    for (const done of dones) done(error, outcome);
+    return;
+  }
+  const refused = { ...outcome, granted: false };
+  dones.forEach((done, i) => {
+    const later = granted - 1 - i;
+    if (later < 0) done(undefined, refused);
+    else done(undefined, later === 0 ? outcome : { ...outcome, words: wordsBefore(check, outcome, later) });
+  });
+}
+
+/** The state before the last `times` of the charges. */
+function wordsBefore({ policies, costs }: Check, { words }: Outcome, times: number): number[] {
+  const before: number[] = [];
+  let at = 0;
+  policies.forEach((policy, i) => {
+    before.push(...policy.algorithm.before!(policy.numbers, words, at, times * costs[i]!));
+    at += wordsOf(policy);
+  });
+  return before;
 }
 
 /** A batch is sent within one request; what each asked for goes on within its own (AsyncLocalStorage). */
