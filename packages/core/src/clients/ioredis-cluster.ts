@@ -43,6 +43,7 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
       "a Cluster client with enableAutoPipelining hands MOVED to its callers; leave shareConnection out";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "shareConnection", share, advice);
   }
+  const keyPrefix = prefixOf(given);
   const cluster = share ? given : duplicateOf(given);
   const nodes = new Map<string, Node>();
   let changed = () => {};
@@ -104,7 +105,7 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
     get trouble() {
       return trouble;
     },
-    keyPrefix: cluster.options.keyPrefix ?? "",
+    keyPrefix,
     onChange: (listener) => void (changed = listener),
     ownerOf: (slot) => (state === "ready" ? owners[slot] : undefined),
     primaries: () => [...new Set(owners)].filter((address) => address !== undefined),
@@ -119,6 +120,13 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
       cluster.disconnect();
     },
   };
+}
+
+/** Braces would choose one slot for every key. */
+function prefixOf({ options: { keyPrefix = "" } }: IoredisCluster): string {
+  if (!/[{}]/.test(keyPrefix)) return keyPrefix;
+  const advice = "a keyPrefix with braces puts every key into one slot; give the client one without";
+  throw new ConfigError("TIDEGATE_OPTION_INVALID", "redis.options.keyPrefix", keyPrefix, advice);
 }
 
 /** A Cluster client with the same servers and credentials, and our settings. */
