@@ -57,7 +57,7 @@ end
 -- just now.
 local function mend(key, policy, now, count, one, asked, newest)
   if newest > now + 2 * policy.a then
-    redis.call('DEL', key)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', '+inf')
     local last = add(key, now, policy.a)
     keep(key, last + policy.b)
     return policy.a, now, now + policy.cost - 1, last

@@ -42,6 +42,11 @@ describe("a key", () => {
     [identity("a.b_c~d-e"), "rl:{id:a.b_c~d-e}:p:sw"],
     [ipOf("203.0.113.7"), "rl:{ip:203.0.113.7}:p:sw"],
     [ipOf(undefined), "rl:{ip:none}:p:sw"],
+    [ipOf("[fe80::1%eth0]:443"), "rl:{ip:fe80000000000000}:p:sw"],
+    [ipOf("::ffff:203.0.113.7"), "rl:{ip:203.0.113.7}:p:sw"],
+    // An address of IPv6, however it is written.
+    [ipOf("::1.2.3.4"), "rl:{ip:0000000000000000}:p:sw"],
+    [ipOf("::102:304"), "rl:{ip:0000000000000000}:p:sw"],
   ] as [Identity | string | number, string][])("of %j is %s", async (who, key) => {
     expect(await keyOf(who)).toBe(key);
   });

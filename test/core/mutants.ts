@@ -44,7 +44,7 @@ export const mutants: Mutant[] = [
     ["count + policy.cost - policy.a", "count - policy.a"],
     ["newest > now + 2 * policy.a", "newest > now"],
     ["return first + units - 1", "return first + units"],
-    ["redis.call('DEL', key)", "redis.call('TYPE', key)"],
+    ["redis.call('ZREMRANGEBYSCORE', key, '-inf', '+inf')", "redis.call('TYPE', key)"],
     ["count - policy.a + 1)", "count - policy.a)"],
   ]),
   ...of("algorithms/fixed-window", [

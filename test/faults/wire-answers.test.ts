@@ -28,9 +28,25 @@ function replyTo(
   now: Item = nowUs(),
   words: readonly Item[] = [1, 3_600_000_000],
 ) {
-  const argv = argvOf(args);
-  const answer = [status, ...(argv.includes("i") ? [0] : []), ...words];
-  return array(1, now, ...Array.from({ length: Number(argv[3]) }, () => answer).flat());
+  const answers = timesOf(argvOf(args)).map(({ times, nonce }) => [
+    status === 1 ? times : status,
+    ...(nonce ? [0] : []),
+    ...words,
+  ]);
+  return array(1, now, ...answers.flat());
+}
+
+/** How many equal requests each check of a run stands for, and whether it has a nonce. */
+function timesOf(argv: readonly string[]): { times: number; nonce: boolean }[] {
+  const checks = [];
+  let at = 4 + 7 * Number(argv[2]);
+  for (let i = 0; i < Number(argv[3]); i++) {
+    const [times, flags] = [Number(argv[at + 2]), argv[at + 3]!];
+    const nonce = flags.includes("i");
+    checks.push({ times, nonce });
+    at += nonce ? 5 : 4;
+  }
+  return checks;
 }
 
 /** One unit used, an hour to go. */
@@ -102,7 +118,6 @@ describe.each([
   ["BUSY", "-BUSY Redis is busy running a script.", "unavailable", `${CANNOT} (BUSY)`],
   ["MASTERDOWN", "-MASTERDOWN Link with MASTER is down", "unavailable", `${CANNOT} (MASTERDOWN)`],
   ["CLUSTERDOWN", "-CLUSTERDOWN Hash slot not served", "unavailable", `${CANNOT} (CLUSTERDOWN)`],
-  ["TRYAGAIN", "-TRYAGAIN Multiple keys request during rehashing", "unavailable", `${CANNOT} (TRYAGAIN)`],
   ["MOVED", "-MOVED 3999 127.0.0.1:6381", "unavailable", `${CANNOT} (MOVED)`],
   ["ASK", "-ASK 3999 127.0.0.1:6381", "unavailable", `${CANNOT} (ASK)`],
   ["MISCONF", "-MISCONF Errors writing to the AOF file", "unavailable", `${NO_WRITES} (MISCONF)`],

@@ -185,7 +185,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     if (receipt.lease !== undefined) leases.drop(receipt.lease);
     if (moves.length === 0) return done(undefined, 0);
     // What was given back whole may not be had again for nothing: the next try is charged.
-    if (known.nonce !== undefined && outcome === "giveBack") backend.forget([known.nonce], () => {});
+    if (known.nonce !== undefined && outcome === "giveBack") backend.revoke([known.nonce], () => {});
     known.store.settle(moves, (error, changed) => {
       if (receipt.lease !== undefined) for (const listener of releaseListeners) listener();
       done(error, changed);

@@ -66,6 +66,8 @@ export type StoreErrorClass =
   | "connection"
   /** The server answers, but cannot decide now: loading, down, busy, out of memory. */
   | "unavailable"
+  /** The slot of a key is on its way to another server of the Cluster. */
+  | "moving"
   /** The server is a replica, or has become one: it takes no writes. */
   | "readonly"
   /** A key of ours holds another type: somebody else writes under this prefix. */

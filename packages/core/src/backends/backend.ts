@@ -13,6 +13,7 @@ export interface Backend extends Timely {
   readonly isConnected: boolean;
   settle(moves: readonly Move[], done: Changed): void;
   forget(keys: readonly string[], done: Changed): void;
+  revoke(nonces: readonly string[], done: Changed): void;
   block(key: string, ms: number, reason: string, done: Changed): void;
   /** Looks at nothing in the background any more. What comes is still carried out. */
   stop(): void;

@@ -37,9 +37,10 @@ export function clusterBackend(
           server.decide(check!, done!, (late) => done!(undefined, late));
         });
       },
-      settle: (_, done) => done(notKnown(), 0),
-      forget: (_, done) => done(notKnown(), 0),
-      block: (_, __, ___, done) => done(notKnown(), 0),
+      settle: (moves, done) => later(moves[0]!.key, done, (server) => server.settle(moves, done)),
+      forget: (keys, done) => later(keys[0]!, done, (server) => server.forget(keys, done)),
+      revoke: (keys, done) => later(keys[0]!, done, (server) => server.revoke(keys, done)),
+      block: (key, ms, reason, done) => later(key, done, (server) => server.block(key, ms, reason, done)),
       close: async () => {},
     },
     options,
@@ -107,6 +108,11 @@ export function clusterBackend(
       then(undefined, new StoreError("overload", "too many requests wait for the first connection to Redis"));
   }
 
+  /** What is done to keys of one slot as soon as it is known where that is. */
+  function later(key: string, done: Changed, act: (server: Backend) => void): void {
+    whenKnown(slotFor(key), (server, error) => (server ? act(server) : done(error, 0)));
+  }
+
   function notKnown(): StoreError {
     const why = cluster.trouble === undefined ? undefined : classify(cluster.trouble);
     if (why?.reason === "denied") return why;
@@ -164,6 +170,13 @@ export function clusterBackend(
         keys,
         (key) => key,
         (server, some, done) => server.forget(some, done),
+        done,
+      ),
+    revoke: (nonces, done) =>
+      bySlot(
+        nonces,
+        (key) => key,
+        (server, some, done) => server.revoke(some, done),
         done,
       ),
     block: (key, ms, reason, done) => serverOf(slotFor(key)).block(key, ms, reason, done),

@@ -50,6 +50,7 @@ export function oneStore(
       });
     },
     forget: (keys, done) => store.forget(keys, done),
+    revoke: (nonces, done) => (store.revoke ?? store.forget).call(store, nonces, done),
     block: (key, ms, reason, done) => store.block(key, ms, reason, done),
     stop() {
       breaker.stop();

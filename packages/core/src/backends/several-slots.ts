@@ -5,7 +5,7 @@ import type { Backend } from "./backend.ts";
 import { joined, type SlotPart, undoing } from "./slots.ts";
 
 /** Where a slot is at the moment: it may move while a decision is under way. */
-export type ServerOf = (slot: number) => Pick<Backend, "decide" | "settle" | "forget">;
+export type ServerOf = (slot: number) => Pick<Backend, "decide" | "settle" | "revoke">;
 
 /**
  * Decides a check whose keys are in several slots, which no script can touch together: every part is
@@ -88,7 +88,7 @@ function charge(
 function undo({ slot, check }: SlotPart, serverOf: ServerOf, outcome: Outcome): void {
   const server = serverOf(slot);
   // What was given back may not be had again for nothing.
-  if (check.nonce) server.forget([check.nonce.key], () => {});
+  if (check.nonce) server.revoke([check.nonce.key], () => {});
   server.settle(undoing(check, outcome), () => {});
 }
 

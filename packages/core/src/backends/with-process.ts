@@ -48,6 +48,7 @@ export function withProcess(next: Backend, memory: Store): Backend {
     forget(keys, done) {
       memory.forget(keys, (_, here) => next.forget(keys, (error, there) => done(error, here + there)));
     },
+    revoke: (nonces, done) => next.revoke(nonces, done),
     block: (key, ms, reason, done) => next.block(key, ms, reason, done),
     stop: () => next.stop(),
     async close() {

@@ -17,7 +17,8 @@ const OUR_CLUSTER = {
   enableAutoPipelining: false,
   lazyConnect: false,
   scaleReads: "master",
-  maxRedirections: 4,
+  // While a slot moves, a command of several keys is sent from one server to the other and back. Its deadline ends that.
+  maxRedirections: 100,
   // A command whose connection broke would be sent once more, to another server, though it may have run.
   retryDelayOnFailover: 0,
   retryDelayOnClusterDown: 0,

@@ -9,8 +9,8 @@ const FAILURES = 5;
 /** How often an open one looks whether the store answers again, milliseconds. */
 const PROBE_MS = 200;
 
-/** Faults of one key: the store is well, and other identities do not notice. */
-export const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken"];
+/** Faults of one key or one slot: the store is well, and other identities do not notice. */
+export const OF_ONE_KEY: readonly StoreErrorClass[] = ["foreign", "broken", "moving"];
 
 /** Asks the tier behind while that answers; once it does not, answers at once. Looks in the background from the first failure on. */
 export interface Breaker extends Timely {

@@ -41,17 +41,26 @@ export function plainAddress(text: string): string | undefined {
  * `undefined` when it is none. Parsed, not cut: a bare IPv6 address has colons of its own.
  */
 export function bareAddress(text: string): string | undefined {
-  const whole = withoutZone(text.trim());
-  if (isIP(whole)) return whole;
-  if (whole.startsWith("[")) {
-    const end = whole.indexOf("]");
-    const inner = withoutZone(whole.slice(1, Math.max(1, end)));
-    const rest = whole.slice(end + 1);
-    return isIP(inner) === 6 && (rest === "" || isPort(rest)) ? inner : undefined;
+  const given = text.trim();
+  if (given.startsWith("[")) {
+    const end = given.indexOf("]");
+    const inner = withoutZone(given.slice(1, Math.max(1, end)));
+    const rest = given.slice(end + 1);
+    return isIP(inner) === 6 && (rest === "" || isPort(rest)) ? inHex(inner) : undefined;
   }
+  const whole = withoutZone(given);
+  if (isIP(whole)) return inHex(whole);
   const colon = whole.indexOf(":");
   const host = whole.slice(0, Math.max(0, colon));
   return isIPv4(host) && isPort(whole.slice(colon)) ? host : undefined;
+}
+
+/** IPv6 whose last part is written as IPv4, all in hex: `::1.2.3.4` is not the IPv4 that it looks like, `::ffff:1.2.3.4` is. */
+function inHex(address: string): string {
+  const [, head, tail] = /^(.*:)(\d+\.[\d.]+)$/.exec(address) ?? [];
+  if (head === undefined || tail === undefined) return address;
+  const [a, b, c, d] = ipaddr.IPv4.parse(tail).octets as [number, number, number, number];
+  return `${head}${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
 function withoutZone(text: string): string {

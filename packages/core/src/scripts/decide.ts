@@ -1,6 +1,6 @@
 // Made from lua/decide.lua by `pnpm lua`. Edit that file, not this one.
 export const decide = {
-  sha: "56861e1b1a5a3de04e71bb9bb09ef26a56fdefe1",
+  sha: "582e2ed80162731191041eb71e2a8d29e29ded34",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -215,7 +215,7 @@ local function charge(key, policy, now, units, count, one, _, newest)
 end
 local function mend(key, policy, now, count, one, asked, newest)
   if newest > now + 2 * policy.a then
-    redis.call('DEL', key)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', '+inf')
     local last = add(key, now, policy.a)
     keep(key, last + policy.b)
     return policy.a, now, now + policy.cost - 1, last

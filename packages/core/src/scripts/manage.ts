@@ -1,6 +1,6 @@
 // Made from lua/manage.lua by `pnpm lua`. Edit that file, not this one.
 export const manage = {
-  sha: "8be8fc89ba0827fd935c9715690bda2b6c8babc2",
+  sha: "59d8839a2b23968cbfd1d435501539463f0b4623",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -27,6 +27,10 @@ if ARGV[2] == 'block' then
   changed = 1
 elseif ARGV[2] == 'reset' or ARGV[2] == 'unblock' then
   for i = 1, #KEYS do changed = changed + redis.call('DEL', KEYS[i]) end
+elseif ARGV[2] == 'revoke' then
+  for i = 1, #KEYS do
+    if redis.call('SET', KEYS[i], '', 'XX', 'KEEPTTL') then changed = changed + 1 end
+  end
 else
   return redis.error_reply('TGOPERATION unknown operation')
 end

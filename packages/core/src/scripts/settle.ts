@@ -1,6 +1,6 @@
 // Made from lua/settle.lua by `pnpm lua`. Edit that file, not this one.
 export const settle = {
-  sha: "a6f04fd53c754877d9a8d9cb882e2a6bf56cdcae",
+  sha: "01b92f52ab5f260f0b363298c11f9cf869aefd1d",
   text: `#!lua flags=allow-oom
 local function clock()
   local time = redis.call('TIME')
@@ -259,7 +259,7 @@ local function charge(key, policy, now, units, count, one, _, newest)
 end
 local function mend(key, policy, now, count, one, asked, newest)
   if newest > now + 2 * policy.a then
-    redis.call('DEL', key)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', '+inf')
     local last = add(key, now, policy.a)
     keep(key, last + policy.b)
     return policy.a, now, now + policy.cost - 1, last

@@ -2,6 +2,7 @@ import { StoreError, type StoreErrorClass } from "../errors.ts";
 
 const CANNOT = "the server cannot decide now";
 const NO_WRITES = "the server takes no writes now";
+const IS_MOVING = "the slot of a key is on its way to another server";
 const NOT_ALLOWED = "the Redis user may not do what a decision needs, or is not logged in";
 
 /** What a server's error code means for a decision. None of these has charged anything. */
@@ -10,7 +11,8 @@ const BY_CODE: Readonly<Record<string, readonly [StoreErrorClass, string]>> = {
   BUSY: ["unavailable", CANNOT],
   MASTERDOWN: ["unavailable", CANNOT],
   CLUSTERDOWN: ["unavailable", CANNOT],
-  TRYAGAIN: ["unavailable", CANNOT],
+  TRYAGAIN: ["moving", IS_MOVING],
+  // Followed on a Cluster. A client of a single server meets it when it is given one server of a Cluster.
   MOVED: ["unavailable", CANNOT],
   ASK: ["unavailable", CANNOT],
   MISCONF: ["unavailable", NO_WRITES],
@@ -46,7 +48,10 @@ export function classify(error: unknown): StoreError {
       known[0],
       `${known[1]} (${[code, deniedCommand(text)].filter(Boolean).join(", ")})`,
     );
-  if (DENIED_IN_SCRIPT.test(text)) return new StoreError("denied", `${NOT_ALLOWED} (${nodeCode(text)})`);
+  if (DENIED_IN_SCRIPT.test(text)) {
+    const what = [nodeCode(text), deniedCommand(text)].filter(Boolean).join(", ");
+    return new StoreError("denied", `${NOT_ALLOWED} (${what})`);
+  }
   if (NO_CONNECTION.test(text)) {
     const message = "there is no connection, or it broke before the answer came";
     return new StoreError("connection", `${message} (${nodeCode(text)})`);
@@ -54,13 +59,16 @@ export function classify(error: unknown): StoreError {
   return new StoreError("unknown", `the server answered an error (${nodeCode(text)})`);
 }
 
+/** What ioredis puts before the last redirection that it would not follow any more. */
+const GIVEN_UP = /^Too many Cluster redirections\. Last error: (\w+: )?/;
+
 /**
  * The code of a server's error that we know: its first word, or that of the error that it wraps, as
  * servers do when a script met it (`ERR Error running script …: @user_script: 12: -READONLY …`). A
  * word anywhere else may be part of a key.
  */
 function serverCode(text: string): string | undefined {
-  const first = /^-?([A-Z]+)(?=\s|$)/.exec(text)?.[1];
+  const first = /^-?([A-Z]+)(?=\s|$)/.exec(text.replace(GIVEN_UP, ""))?.[1];
   if (first !== undefined && first in BY_CODE) return first;
   if (first !== "ERR") return undefined;
   const wrapped = /user_script:\s*\d+:\s*-?([A-Z]{3,})(?=\s|$)/g;
@@ -70,7 +78,7 @@ function serverCode(text: string): string | undefined {
 
 /** The command that a user may not run, where the server names it: a word of the protocol's, and none of a key's. */
 const deniedCommand = (text: string): string | undefined =>
-  /^NOPERM\b.* '([a-z|-]{2,30})' command/.exec(text)?.[1];
+  /(?:^NOPERM\b|ACL failure in script).* '([a-z|-]{2,30})' command/.exec(text)?.[1];
 
 /** NOSCRIPT means that nothing was executed. */
 export const isNoScript = (error: unknown): boolean =>

@@ -94,6 +94,11 @@ export const encodeForget = (keys: readonly string[]): Command => ({
   args: [VERSION, "reset"],
 });
 
+export const encodeRevoke = (keys: readonly string[]): Command => ({
+  keys: [...keys],
+  args: [VERSION, "revoke"],
+});
+
 export const encodeBlock = (key: string, ms: number, reason: string): Command => ({
   keys: [key],
   args: [VERSION, "block", ms === Infinity ? "" : ms * 1000, reason],

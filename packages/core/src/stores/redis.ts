@@ -15,6 +15,7 @@ import {
   encodeChecks,
   encodeForget,
   encodeMoves,
+  encodeRevoke,
   isLate,
   numbersIn,
   serverTime,
@@ -163,7 +164,9 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
       const timeLeft = earliest(batch) > performance.now();
       if (isLate(reply) && timeLeft && again) {
         clock.forget();
-        return ask(batch, done, undefined, serverTime(reply) / 1000, false);
+        // It told its time a moment ago: what is left counts from then.
+        const until = serverTime(reply) + (earliest(batch) - performance.now()) * 1000;
+        return ask(batch, done, Math.floor(until), serverTime(reply) / 1000, false);
       }
       // Another server's clock says nothing of this one's.
       if (!elsewhere) clock.learn(sent, performance.now(), serverTime(reply));
@@ -213,6 +216,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     decide,
     settle: (moves, done) => settle(moves, clock.now(), true, done),
     forget: (keys, done) => change("manage", encodeForget(keys), done),
+    revoke: (nonces, done) => change("manage", encodeRevoke(nonces), done),
     block: (key, ms, reason, done) => change("manage", encodeBlock(key, ms, reason), done),
     close: () => client.close(),
   };

@@ -89,6 +89,8 @@ export interface Store {
   settle(moves: readonly Move[], done: Changed): void;
   /** Forgets keys. */
   forget(keys: readonly string[], done: Changed): void;
+  /** Grants kept under nonces are not given again. Missing: {@link forget} does it. */
+  revoke?(nonces: readonly string[], done: Changed): void;
   /** Blocks under a key, for `ms` or, when `Infinity`, until it is forgotten. */
   block(key: string, ms: number, reason: string, done: Changed): void;
   /** Lets go of timers and of connections of its own. May be called twice. */
