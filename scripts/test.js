@@ -2,8 +2,10 @@
 import { spawnSync } from "node:child_process";
 import { ensurePromtool } from "./promtool.js";
 import { ensureProxies } from "./proxies.js";
+import { ensurePython } from "./python.js";
 import { ensureRedisServer } from "./redis.js";
 import { env, root } from "./run.js";
+import { ensureServers } from "./servers.js";
 import { setup } from "./setup.js";
 
 try {
@@ -11,6 +13,8 @@ try {
   ensureRedisServer();
   ensureProxies();
   ensurePromtool();
+  ensurePython();
+  ensureServers();
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);

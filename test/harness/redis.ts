@@ -6,8 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { type ServerName, serverOf } from "./servers.ts";
 
 export interface StartOptions {
+  /** Which server. By default the system's own `redis-server`, whatever its version. */
+  server?: ServerName;
   /** A free one by default. */
   port?: number;
   /** More of what `redis-server` takes, for example `["--requirepass", "secret"]`. */
@@ -29,10 +32,11 @@ export interface RedisServer {
 }
 
 /** Starts a server and waits until it answers. It dies with this process, however that ends. */
-export async function startRedis({ port, args = [] }: StartOptions = {}): Promise<RedisServer> {
+export async function startRedis({ server, port, args = [] }: StartOptions = {}): Promise<RedisServer> {
+  const command = server ? serverOf(server).command : ["redis-server"];
   for (let tries = port === undefined ? 5 : 1; ; tries--) {
     try {
-      return await start(port ?? (await freePort()), args);
+      return await start(command, port ?? (await freePort()), args);
     } catch (error) {
       if (tries <= 1) throw error; // Otherwise somebody took the port that was free.
     }
@@ -51,10 +55,14 @@ export async function startCluster(): Promise<RedisServer> {
   return server;
 }
 
-async function start(port: number, args: readonly string[]): Promise<RedisServer> {
+async function start(
+  [program = "", ...before]: readonly string[],
+  port: number,
+  args: readonly string[],
+): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), "tidegate-redis-"));
   const fixed = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir];
-  const server = spawn("redis-server", [...fixed.map(String), ...args], {
+  const server = spawn(program, [...before, ...fixed.map(String), ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let said = "";
@@ -78,7 +86,7 @@ async function start(port: number, args: readonly string[]): Promise<RedisServer
   if (!ready) {
     await kill();
     rmSync(dir, { recursive: true, force: true });
-    throw new Error(`redis-server on port ${port} did not start: ${said}`);
+    throw new Error(`${before.at(-1) ?? program} on port ${port} did not start: ${said}`);
   }
 
   const client = new Redis(port, "127.0.0.1");
