@@ -10,6 +10,7 @@ import { ConfigError, type StoreErrorClass } from "./errors.ts";
 import { explain, type Part } from "./explain.ts";
 import { degradedDecision, inPlaceOf, LocalMemory } from "./failure/fallback.ts";
 import { Health, type HealthReport } from "./failure/health.ts";
+import { nonceBeside } from "./identity/key.ts";
 import { Leases } from "./leases.ts";
 import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
@@ -185,11 +186,16 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     if (receipt.lease !== undefined) leases.drop(receipt.lease);
     if (moves.length === 0) return done(undefined, 0);
     // What was given back whole may not be had again for nothing: the next try is charged.
-    if (known.nonce !== undefined && outcome === "giveBack") backend.revoke([known.nonce], () => {});
+    if (known.nonce !== undefined && outcome === "giveBack") revoke(known.nonce, receipt.charges);
     known.store.settle(moves, (error, changed) => {
       if (receipt.lease !== undefined) for (const listener of releaseListeners) listener();
       done(error, changed);
     });
+  }
+
+  function revoke(nonce: string, charges: readonly Charge[]): void {
+    const nonces = charges.map(({ key }) => nonceBeside(nonce, key));
+    backend.revoke([...new Set([nonce, ...nonces])], () => {});
   }
 
   /** Gives back what this process holds, for as long as a decision may take, and then lets go. */

@@ -1,3 +1,4 @@
+import { headOf, nonceBeside } from "../identity/key.ts";
 import { wordsOf } from "../stores/protocol.ts";
 import type { Check, Move, Outcome } from "../stores/store.ts";
 
@@ -24,9 +25,6 @@ export const partOf = (check: Check, places: readonly number[], blocks: readonly
     blocks,
   },
 });
-
-/** A key up to the end of its hash tag: what chooses its slot. */
-const headOf = (key: string): string => key.slice(0, key.indexOf("}") + 1);
 
 /** The slot of a check, if all of its keys share one. */
 export function slotOf(check: Check, slotFor: (key: string) => number): number | undefined {
@@ -63,7 +61,7 @@ export function onlyBlocks(check: Check, blocks: readonly string[]): CheckPart {
 function withOwnNonce(check: Check): Check {
   const { nonce, keys } = check;
   if (!nonce) return check;
-  return { ...check, nonce: { ...nonce, key: headOf(keys[0]!) + nonce.key.slice(headOf(nonce.key).length) } };
+  return { ...check, nonce: { ...nonce, key: nonceBeside(nonce.key, keys[0]!) } };
 }
 
 /** Items by what `by` says of them, in order. */

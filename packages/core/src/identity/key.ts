@@ -30,6 +30,13 @@ export const shardOf = ({ kind, value }: Identity, shard: number): Identity =>
 export const blockKeyOf = (prefix: string, { kind, value }: Identity): string =>
   `${prefix}:{${kind}:${value}}::b`;
 
+/** A key up to the end of its hash tag: what chooses its slot. */
+export const headOf = (key: string): string => key.slice(0, key.indexOf("}") + 1);
+
+/** The same nonce beside other keys: on a Cluster it stands in the slot of each. */
+export const nonceBeside = (nonce: string, key: string): string =>
+  headOf(key) + nonce.slice(headOf(nonce).length);
+
 /** The key under which a grant is kept for a nonce. `binding`: a digest of the whole question. */
 export const nonceKeyOf = (prefix: string, { kind, value }: Identity, binding: string): string =>
   `${prefix}:{${kind}:${value}}::n:${binding}`;

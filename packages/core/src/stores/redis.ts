@@ -1,5 +1,6 @@
 import type { ScriptClient } from "../clients/client.ts";
 import { StoreError } from "../errors.ts";
+import { headOf } from "../identity/key.ts";
 import { uniqueId } from "../ids.ts";
 import { tellLate } from "../observe/channels.ts";
 import { decide as shippedDecide } from "../scripts/decide.ts";
@@ -185,7 +186,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   }
 
   function settle(moves: readonly Move[], now: number, again: boolean, done: Changed): void {
-    const nonce = client.resends && moves[0] ? nonceBeside(moves[0].key, SETTLED_MS) : undefined;
+    const nonce = client.resends && moves[0] ? ownNonce(moves[0].key, SETTLED_MS) : undefined;
     change("settle", encodeMoves(moves, now, nonce), (error, moved, reply) => {
       const missed = again && reply ? moves.filter((_, i) => reply[i + 2] === BOUNDS) : [];
       if (error || !reply || missed.length === 0) return done(error, moved);
@@ -223,8 +224,8 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 }
 
 /** Behind the same brace as the keys it stands beside: of the same slot. */
-const nonceBeside = (key: string, keepMs: number): Nonce => ({
-  key: `${key.slice(0, key.indexOf("}") + 1)}::n:${uniqueId()}`,
+const ownNonce = (key: string, keepMs: number): Nonce => ({
+  key: `${headOf(key)}::n:${uniqueId()}`,
   keepMs,
   resent: true,
 });
@@ -233,7 +234,7 @@ const nonceBeside = (key: string, keepMs: number): Nonce => ({
 function recognisable(check: Check): Check {
   if (check.nonce || check.peek || check.costs.every((cost) => cost === 0)) return check;
   const keepMs = Math.ceil(check.deadline - performance.now()) + DECIDED_MS;
-  return { ...check, nonce: nonceBeside(check.keys[0]!, keepMs) };
+  return { ...check, nonce: ownNonce(check.keys[0]!, keepMs) };
 }
 
 /** The answer to the second copy of a command is the first one's, and nothing else than that. */
