@@ -2,14 +2,17 @@ import slotOfKey from "cluster-key-slot";
 import type { ClusterClient, ScriptClient } from "../clients/client.ts";
 import { StoreError } from "../errors.ts";
 import { classify } from "../stores/classify.ts";
-import type { Changed, Check, Store } from "../stores/store.ts";
+import type { Changed, Check, Done, Move, Outcome, Store } from "../stores/store.ts";
 import type { Backend, BackendOptions } from "./backend.ts";
 import { oneStore } from "./one-store.ts";
 import { decideBySlot } from "./several-slots.ts";
 import { grouped, slotOf, splitBySlot } from "./slots.ts";
 
-/** Checks that may wait until it is known who has which slots. More would only be answered late. */
-const MOST_WAITING = 1000;
+/** Checks that may wait until it is known who has which slots: as many as in a thousand batches. */
+const MOST_WAITING = 64_000;
+
+/** What stands for the answer to "who has the slot?". */
+const KNOWN: Outcome = { granted: true, now: 0, words: [], blockedUs: undefined, replayed: false };
 
 /**
  * The servers of a Cluster, each a store with a deadline, a breaker and a clock of its own: when one
@@ -25,17 +28,15 @@ export function clusterBackend(
   let waiting: (() => void)[] = [];
   let tellKnown = () => {};
 
-  /** What is asked while nobody is known to have its slot. It has a breaker too: a Cluster may be away as a whole. */
+  /** Asked who has a slot, while nobody is known to. It has a breaker too: a Cluster may be away as a whole. */
   const unknown = oneStore(
     {
       isConnected: () => cluster.state === "ready",
       onConnected: (listener) => void (tellKnown = listener),
       decide([check], [done]) {
-        const slot = slotFor(check!.keys[0]!);
-        whenKnown(slot, (server, error) => {
-          if (!server) return done!(error, undefined);
-          server.decide(check!, done!, (late) => done!(undefined, late));
-        });
+        whenKnown(slotFor(check!.keys[0]!), (server, error) =>
+          server ? done!(undefined, KNOWN) : done!(error, undefined),
+        );
       },
       settle: (moves, done) => later(moves[0]!.key, done, (server) => server.settle(moves, done)),
       forget: (keys, done) => later(keys[0]!, done, (server) => server.forget(keys, done)),
@@ -94,6 +95,14 @@ export function clusterBackend(
     };
   }
 
+  /** One slot's part of a decision. */
+  function decideAt(slot: number, check: Check, done: Done, late: (outcome: Outcome) => void): void {
+    const server = serverOf(slot);
+    if (server !== unknown) return server.decide(check, done, late);
+    const known: Done = (error) => (error ? done(error, undefined) : decideAt(slot, check, done, late));
+    unknown.decide(check, known, () => {});
+  }
+
   function serverOf(slot: number): Backend {
     const address = cluster.ownerOf(slot);
     return address === undefined ? unknown : serverAt(address);
@@ -142,6 +151,24 @@ export function clusterBackend(
     }
   }
 
+  function settle(moves: readonly Move[], done: Changed): void {
+    bySlot(
+      moves,
+      ({ key }) => key,
+      (server, some, done) => server.settle(some, done),
+      done,
+    );
+  }
+
+  function revoke(nonces: readonly string[], done: Changed): void {
+    bySlot(
+      nonces,
+      (nonce) => nonce,
+      (server, some, done) => server.revoke(some, done),
+      done,
+    );
+  }
+
   const all = () => [unknown, ...servers.values()];
 
   return {
@@ -153,18 +180,12 @@ export function clusterBackend(
     },
     decide(check, done, late) {
       const slot = slotOf(check, slotFor);
-      if (slot !== undefined) return serverOf(slot).decide(check, done, late);
+      if (slot !== undefined) return decideAt(slot, check, done, late);
       const parts = splitBySlot(check, slotFor);
-      if (parts.length > 1) return decideBySlot(parts, serverOf, done);
-      serverOf(parts[0]!.slot).decide(parts[0]!.check, done, late);
+      if (parts.length === 1) return decideAt(parts[0]!.slot, parts[0]!.check, done, late);
+      decideBySlot(parts, { decideAt, settle, revoke }, done);
     },
-    settle: (moves, done) =>
-      bySlot(
-        moves,
-        ({ key }) => key,
-        (server, some, done) => server.settle(some, done),
-        done,
-      ),
+    settle,
     forget: (keys, done) =>
       bySlot(
         keys,
@@ -172,13 +193,7 @@ export function clusterBackend(
         (server, some, done) => server.forget(some, done),
         done,
       ),
-    revoke: (nonces, done) =>
-      bySlot(
-        nonces,
-        (key) => key,
-        (server, some, done) => server.revoke(some, done),
-        done,
-      ),
+    revoke,
     block: (key, ms, reason, done) => serverOf(slotFor(key)).block(key, ms, reason, done),
     stop() {
       for (const server of all()) server.stop();

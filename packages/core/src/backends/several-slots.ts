@@ -4,8 +4,10 @@ import type { Check, Done, Outcome } from "../stores/store.ts";
 import type { Backend } from "./backend.ts";
 import { joined, type SlotPart, undoing } from "./slots.ts";
 
-/** Where a slot is at the moment: it may move while a decision is under way. */
-export type ServerOf = (slot: number) => Pick<Backend, "decide" | "settle" | "revoke">;
+/** Where the parts go. A slot may move while a decision is under way. */
+export interface Servers extends Pick<Backend, "settle" | "revoke"> {
+  decideAt(slot: number, ...question: Parameters<Backend["decide"]>): void;
+}
 
 /**
  * Decides a check whose keys are in several slots, which no script can touch together: every part is
@@ -13,18 +15,18 @@ export type ServerOf = (slot: number) => Pick<Backend, "decide" | "settle" | "re
  * back what the others were charged. So it is never more than the limits allow, and perhaps less
  * while others are at it.
  */
-export function decideBySlot(parts: readonly SlotPart[], serverOf: ServerOf, done: Done): void {
-  judge(parts, serverOf, (error, judgements) => {
+export function decideBySlot(parts: readonly SlotPart[], servers: Servers, done: Done): void {
+  judge(parts, servers, (error, judgements) => {
     if (error) return done(error, undefined);
     const outcome = joined(parts, judgements);
     if (parts[0]!.check.peek || !outcome.granted) return done(undefined, outcome);
-    charge(parts, serverOf, judgements, done);
+    charge(parts, servers, judgements, done);
   });
 }
 
 function judge(
   parts: readonly SlotPart[],
-  serverOf: ServerOf,
+  servers: Servers,
   done: (error: StoreError | undefined, outcomes: Outcome[]) => void,
 ) {
   const outcomes: Outcome[] = [];
@@ -37,14 +39,14 @@ function judge(
       else failure ??= error;
       if (--left === 0) done(failure, outcomes);
     };
-    serverOf(slot).decide({ ...check, peek: true, deadline: deadlineOf(check) }, judged, () => {});
+    servers.decideAt(slot, { ...check, peek: true, deadline: deadlineOf(check) }, judged, () => {});
   });
 }
 
 /** @param judgements stand for the parts that take nothing, and for what a part was before it gave back */
 function charge(
   parts: readonly SlotPart[],
-  serverOf: ServerOf,
+  servers: Servers,
   judgements: readonly Outcome[],
   done: Done,
 ): void {
@@ -69,7 +71,7 @@ function charge(
   function finish(): void {
     if (!failure && outcomes.every(({ granted }) => granted)) return done(undefined, joined(parts, outcomes));
     for (const i of charged) {
-      undo(parts[i]!, serverOf, outcomes[i]!);
+      undo(parts[i]!, servers, outcomes[i]!);
       outcomes[i] = judgements[i]!;
     }
     if (failure) done(failure, undefined);
@@ -79,17 +81,16 @@ function charge(
   for (const i of taking) {
     const { slot, check } = parts[i]!;
     // The whole has failed by then, for this part failed: it was too late.
-    const late = (outcome: Outcome) => outcome.granted && undo(parts[i]!, serverOf, outcome);
-    serverOf(slot).decide({ ...check, deadline: deadlineOf(check) }, one(i), late);
+    const late = (outcome: Outcome) => outcome.granted && undo(parts[i]!, servers, outcome);
+    servers.decideAt(slot, { ...check, deadline: deadlineOf(check) }, one(i), late);
   }
 }
 
 /** Gives back what a part was charged. Where that fails, the units stay charged. */
-function undo({ slot, check }: SlotPart, serverOf: ServerOf, outcome: Outcome): void {
-  const server = serverOf(slot);
+function undo({ check }: SlotPart, servers: Servers, outcome: Outcome): void {
   // What was given back may not be had again for nothing.
-  if (check.nonce) server.revoke([check.nonce.key], () => {});
-  server.settle(undoing(check, outcome), () => {});
+  if (check.nonce) servers.revoke([check.nonce.key], () => {});
+  servers.settle(undoing(check, outcome), () => {});
 }
 
 /** What is on trial alone is waited for half as long: then there is time left for the others. */

@@ -17,12 +17,12 @@ const OUR_CLUSTER = {
   enableAutoPipelining: false,
   lazyConnect: false,
   scaleReads: "master",
-  // While a slot moves, a command of several keys is sent from one server to the other and back. Its deadline ends that.
-  maxRedirections: 100,
+  // While a slot moves, a command of several keys is sent from one server to the other and back. We know when to stop.
+  maxRedirections: 4,
   // A command whose connection broke would be sent once more, to another server, though it may have run.
   retryDelayOnFailover: 0,
   retryDelayOnClusterDown: 0,
-  retryDelayOnTryAgain: 20,
+  retryDelayOnTryAgain: 10,
   slotsRefreshTimeout: 500,
   slotsRefreshInterval: 1000,
   clusterRetryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500),
@@ -69,7 +69,7 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
     ["node error", (error, address) => nodes.get(address)?.failed(error)],
   ];
   // Every failed attempt of a connection of ours. Without a listener it would be logged.
-  if (!share) listeners.push(["error", (error) => (trouble = error)]);
+  if (!share) listeners.push(["error", (error) => (trouble = error?.lastNodeError ?? error)]);
   for (const [event, listener] of listeners) cluster.on(event, listener);
   if (state === "ready") learn();
   if (cluster.status === "wait") cluster.connect().catch(() => {});

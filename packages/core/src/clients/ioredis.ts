@@ -18,6 +18,8 @@ const OUR_SERVER = {
   // Without it, commands under way when a connection breaks would never settle. Nothing is resent: no retries.
   autoResendUnfulfilledCommands: true,
   lazyConnect: false,
+  // Of Sentinels only: a failover that was asked for leaves the old primary taking writes for seconds.
+  failoverDetector: true,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 };
 

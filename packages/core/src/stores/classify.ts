@@ -28,6 +28,9 @@ const BY_CODE: Readonly<Record<string, readonly [StoreErrorClass, string]>> = {
 /** Refusals of a script's command that say no code, by Redis 7 and by later servers. */
 const DENIED_IN_SCRIPT = /can't run this command|ACL failure in script/;
 
+/** What a client says that was sent to and fro between two servers and follows no more. The last of them executed nothing. */
+const GIVEN_UP = /^Too many Cluster redirections\. Last error: (\w+: )?(MOVED|ASK|TRYAGAIN)\b/;
+
 /** What clients and Node say of a connection. Whether the command was executed is not known. */
 const NO_CONNECTION =
   /Connection is closed|Command aborted|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
@@ -41,7 +44,7 @@ export function classify(error: unknown): StoreError {
     error instanceof Error
       ? `${error.message} ${(error as NodeJS.ErrnoException).code ?? ""}`
       : String(error);
-  const code = serverCode(text);
+  const code = GIVEN_UP.test(text) ? "TRYAGAIN" : serverCode(text);
   const known = code === undefined ? undefined : BY_CODE[code];
   if (known)
     return new StoreError(
@@ -59,16 +62,13 @@ export function classify(error: unknown): StoreError {
   return new StoreError("unknown", `the server answered an error (${nodeCode(text)})`);
 }
 
-/** What ioredis puts before the last redirection that it would not follow any more. */
-const GIVEN_UP = /^Too many Cluster redirections\. Last error: (\w+: )?/;
-
 /**
  * The code of a server's error that we know: its first word, or that of the error that it wraps, as
  * servers do when a script met it (`ERR Error running script …: @user_script: 12: -READONLY …`). A
  * word anywhere else may be part of a key.
  */
 function serverCode(text: string): string | undefined {
-  const first = /^-?([A-Z]+)(?=\s|$)/.exec(text.replace(GIVEN_UP, ""))?.[1];
+  const first = /^-?([A-Z]+)(?=\s|$)/.exec(text)?.[1];
   if (first !== undefined && first in BY_CODE) return first;
   if (first !== "ERR") return undefined;
   const wrapped = /user_script:\s*\d+:\s*-?([A-Z]{3,})(?=\s|$)/g;

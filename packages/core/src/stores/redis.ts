@@ -49,6 +49,10 @@ const DECIDED_MS = 2000;
 /** How long a settlement is known again, milliseconds: it has no deadline, and ioredis tries for 73 s by default. */
 const SETTLED_MS = 120_000;
 
+/** What is on its way from one server to another is asked for again so soon, and no more with so little time left, milliseconds. */
+const MOVING_MS = 10;
+const MOVING_LEFT_MS = 30;
+
 /** Batches that may wait for the first connection. More would only be answered late. */
 const MOST_WAITING = 1000;
 
@@ -158,7 +162,12 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
   ): void {
     const sent = performance.now();
     run.decide(encodeChecks(batch, { deadline, now }), (error, answer, elsewhere) => {
-      if (error) return failAll(done, errorOf(error));
+      if (error) {
+        const failure = errorOf(error);
+        if (failure.reason !== "moving" || earliest(batch) - performance.now() < MOVING_LEFT_MS)
+          return failAll(done, failure);
+        return void setTimeout(() => ask(batch, done, deadline, now, again), MOVING_MS);
+      }
       const reply = numbersIn(answer);
       if (!reply) return failAll(done, strangeReply());
       // With time left it was the clock that stepped, not the answer that was slow.
