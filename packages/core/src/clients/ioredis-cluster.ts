@@ -16,6 +16,8 @@ const OUR_CLUSTER = {
   enableOfflineQueue: true,
   enableAutoPipelining: false,
   lazyConnect: false,
+  // It asks for a right that nothing else needs, and leaves all servers when one range of slots has none.
+  enableReadyCheck: false,
   scaleReads: "master",
   // While a slot moves, a command of several keys is sent from one server to the other and back. We know when to stop.
   maxRedirections: 4,

@@ -11,15 +11,14 @@ export type Answer<T = unknown> = { readonly reply: T } | Failure;
 export interface Failure {
   /** Holds the server's own word, and nothing else that it said. */
   readonly error: StoreError;
-  /** Whether it is the keys that the user may not touch, and not the command. */
-  readonly ofKeys: boolean;
+  /** `keys`: the user may not touch them. `cluster`: the server is none of a Cluster. */
+  readonly about: "keys" | "cluster" | undefined;
 }
 
 export const isReply = <T>(answer: Answer<T>): answer is { readonly reply: T } => "reply" in answer;
 
 /** The reply, or `undefined` when there was none. */
-export const replyOf = <T>(answer: Answer<T>): T | undefined =>
-  isReply(answer) ? answer.reply : undefined;
+export const replyOf = <T>(answer: Answer<T>): T | undefined => (isReply(answer) ? answer.reply : undefined);
 
 /** The error, or `undefined` when there was none. */
 export const errorIn = (answer: Answer): StoreError | undefined =>
@@ -33,8 +32,14 @@ export const read = <T>(answer: Answer, reader: (reply: unknown) => T): Answer<T
 
 export const failed = (error: unknown): Failure => ({
   error: error instanceof StoreError ? error : classify(error),
-  ofKeys: error instanceof Error && /^NOPERM\b(?!.*' command).*\bkeys?\b/.test(error.message),
+  about: error instanceof Error ? subjectIn(error.message) : undefined,
 });
+
+/** What only the text of a server's error tells. */
+function subjectIn(message: string): Failure["about"] {
+  if (/^NOPERM\b(?!.*' command).*\bkeys?\b/.test(message)) return "keys";
+  return /cluster support disabled/.test(message) ? "cluster" : undefined;
+}
 
 /**
  * Puts questions to one server. None rejects, and each is answered in time: a server that was silent

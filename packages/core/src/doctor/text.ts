@@ -1,7 +1,8 @@
 /** How numbers stand in what the doctor says. */
 
-/** `10,000`; a fraction with one digit behind the point. */
-export const numberText = (n: number): string => n.toLocaleString("en-US", { maximumFractionDigits: 1 });
+/** `10,000`; a fraction with one digit behind the point, and with two below 1. */
+export const numberText = (n: number): string =>
+  n.toLocaleString("en-US", { maximumFractionDigits: Math.abs(n) < 1 ? 2 : 1 });
 
 export const msText = (ms: number): string => `${numberText(ms)} ms`;
 

@@ -33,7 +33,7 @@ const GIVEN_UP = /^Too many Cluster redirections\. Last error: (\w+: )?(MOVED|AS
 
 /** What clients and Node say of a connection. Whether the command was executed is not known. */
 const NO_CONNECTION =
-  /Connection is closed|Command aborted|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
+  /Connection is closed|Command aborted|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|ENOENT|EACCES|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
 
 /**
  * The class of a client's error. Its text stays behind: it quotes the command, and with it keys

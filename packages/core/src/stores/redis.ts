@@ -53,6 +53,9 @@ const SETTLED_MS = 120_000;
 const MOVING_MS = 10;
 const MOVING_LEFT_MS = 30;
 
+/** How long what has no deadline waits for a slot that is on its way, milliseconds. */
+const SETTLED_WITHIN_MS = 2000;
+
 /** Batches that may wait for the first connection. More would only be answered late. */
 const MOST_WAITING = 1000;
 
@@ -207,15 +210,20 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
   function change(script: "settle" | "manage", command: Command, done: ChangedAs): void {
     const fail = (error: StoreError) => done(error, 0);
-    whenReady(() => {
+    const until = performance.now() + SETTLED_WITHIN_MS;
+    const go = () =>
       run[script](command, (error, answer) => {
-        if (error) return fail(errorOf(error));
+        if (error) {
+          const failure = errorOf(error);
+          if (failure.reason !== "moving" || performance.now() > until) return fail(failure);
+          return void setTimeout(go, MOVING_MS);
+        }
         const reply = numbersIn(answer);
         if (!reply) return fail(strangeReply());
         const changed = reply.slice(2).reduce((sum, one) => sum + Math.max(0, one), 0);
         done(undefined, changed, reply);
       });
-    }, fail);
+    whenReady(go, fail);
   }
 
   return {
