@@ -255,10 +255,11 @@ function recognisable(check: Check): Check {
 }
 
 /** The answer to the second copy of a command is the first one's, and nothing else than that. */
-function ownAnswer({ nonce, keys }: Check, answer: NonNullable<Answer>): NonNullable<Answer> {
+function ownAnswer({ nonce, keys, times = 1 }: Check, answer: NonNullable<Answer>): NonNullable<Answer> {
   const [error, outcome] = answer;
   if (!outcome?.replayed || !nonce?.resent) return answer;
-  tellLate(keys[0]!.slice(0, keys[0]!.indexOf(":{")), "double");
+  const prefix = keys[0]!.slice(0, keys[0]!.indexOf(":{"));
+  for (let i = 0; i < times; i++) tellLate(prefix, "double");
   return [error, { ...outcome, replayed: false }];
 }
 
