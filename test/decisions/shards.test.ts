@@ -1,6 +1,15 @@
 /** A policy whose limit is split over several keys, for an identity that is too much for one server. */
-import { createLimiter, fixedWindow, ipOf, type Policy, slidingWindow, user } from "@tidegate/core";
+import {
+  createLimiter,
+  fixedWindow,
+  ipOf,
+  type Policy,
+  slidingWindow,
+  type Store,
+  user,
+} from "@tidegate/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { slotOf } from "../harness/cluster.ts";
 import { keysUnder, live } from "../harness/live.ts";
 import { type RedisServer, startRedis } from "../harness/redis.ts";
 import { made, names, recipes } from "./algorithms.ts";
@@ -38,7 +47,8 @@ describe.each(names)("%s", (name) => {
     const heads = (await keysUnder(server, prefix)).map((key) =>
       key.slice(prefix.length, key.indexOf("}") + 1),
     );
-    expect(new Set(heads)).toEqual(new Set([0, 1, 2, 3].map((shard) => `:{id:somebody#${shard}}`)));
+    const shards = ["063", "061", "062", "060"];
+    expect(new Set(heads)).toEqual(new Set(shards.map((shard) => `:{id:somebody#${shard}}`)));
     await limiter.close();
   });
 
@@ -81,6 +91,63 @@ it("of two shards nobody is refused before both are used up", async () => {
   expect(await admitted(1000)).toBe(1000);
   expect(await admitted(100)).toBe(0);
   await limiter.close();
+});
+
+it("a burst of one turn is spread: none is refused while half of the limit is there", async () => {
+  const { limiter, admitted } = await live(server, {
+    policies: { p: fixedWindow({ limit: 4000, window: "1h", shards: 8 }) },
+  });
+  expect(await admitted(2000)).toBe(2000);
+  await limiter.close();
+});
+
+it("neighbours that ask the same still go together", async () => {
+  const { limiter, admitted } = await live(server, {
+    policies: { p: fixedWindow({ limit: 1_000_000, window: "1h", shards: 8 }) },
+  });
+  await server.client.config("RESETSTAT");
+  expect(await admitted(6400)).toBe(6400);
+  const [, calls] = /cmdstat_evalsha:calls=(\d+)/.exec(await server.client.info("commandstats"))!;
+  expect(Number(calls)).toBeLessThan(10);
+  await limiter.close();
+});
+
+describe("the shards of one identity are spread over the servers of a Cluster", () => {
+  /** The largest part of the shards on one of so many servers, each with its equal range of slots. */
+  async function largest(servers: number, shards: number): Promise<number> {
+    const keys = new Set<string>();
+    const limiter = createLimiter({
+      store: {
+        decide(batch, done) {
+          for (const { keys: names } of batch) keys.add(names[0]!);
+          const outcome = { granted: true, now: 1, words: [1, 1], blockedUs: undefined, replayed: false };
+          for (const each of done) each(undefined, outcome);
+        },
+      } as Store,
+      policies: { p: fixedWindow({ limit: 1_000_000, window: "1h", shards }) },
+    });
+    let worst = 0;
+    for (let who = 0; who < 40; who++) {
+      keys.clear();
+      while (keys.size < shards) {
+        await limiter.decide({ identity: `user-${who}` });
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      const counts = Array<number>(servers).fill(0);
+      for (const key of keys) counts[Math.floor(slotOf(key) / (16_384 / servers))]!++;
+      worst = Math.max(worst, Math.max(...counts) / shards);
+    }
+    return worst;
+  }
+
+  it.each([
+    [3, 8, 3 / 8],
+    [3, 4, 2 / 4],
+    [4, 8, 2 / 8],
+    [6, 16, 3 / 16],
+  ])("%i servers, %i shards: %f on the busiest at most", async (servers, shards, most) => {
+    expect(await largest(servers, shards)).toBeLessThanOrEqual(most);
+  });
 });
 
 it("another policy's refusal is no reason to try again", async () => {

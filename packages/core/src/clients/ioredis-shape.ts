@@ -17,6 +17,12 @@ export interface IoredisLike {
 export interface IoredisServer extends IoredisLike {
   readonly options: { readonly host?: string; readonly port?: number; readonly keyPrefix?: string };
   readonly stream?: { cork?(): void; uncork?(): void };
+  /** Where a client of Sentinels listens to them, by names that are the library's own. */
+  readonly connector?: {
+    readonly failoverDetector?: {
+      readonly sentinels?: readonly { readonly client: NodeJS.EventEmitter }[];
+    } | null;
+  };
 }
 
 /** A client of a Cluster. */

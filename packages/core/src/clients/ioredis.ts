@@ -20,6 +20,7 @@ const OUR_SERVER = {
   lazyConnect: false,
   // Of Sentinels only: a failover that was asked for leaves the old primary taking writes for seconds.
   failoverDetector: true,
+  sentinelReconnectStrategy: () => 1000,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 };
 
@@ -50,7 +51,10 @@ export function ioredisClient(
 function ours(client: IoredisServer): ScriptClient {
   let trouble: unknown;
   const watched = watch(client, "connecting");
-  client.on("ready", () => (trouble = undefined));
+  client.on("ready", () => {
+    trouble = undefined;
+    hush(client);
+  });
   // Every failed attempt is one of these, and `close` follows. Without a listener it would be logged.
   client.on("error", (error) => (trouble = error));
   return {
@@ -68,6 +72,12 @@ function ours(client: IoredisServer): ScriptClient {
       client.disconnect();
     },
   };
+}
+
+/** Connections to Sentinels have no listener of the library's own, and an error of theirs would be logged. */
+function hush({ connector }: IoredisServer): void {
+  for (const { client } of connector?.failoverDetector?.sentinels ?? [])
+    if (client.listenerCount("error") === 0) client.on("error", () => {});
 }
 
 function theirs(client: IoredisServer): ScriptClient {

@@ -22,9 +22,19 @@ export function keyOf(prefix: string, identity: Identity, policy: string, tag: s
   return `${prefix}:{${identity.kind}:${identity.value}}:${policy}:${tag}`;
 }
 
+/**
+ * What shards are called, the first first. CRC16 is linear: whatever stands before such a name, the first n of them are
+ * spread over the slots as evenly as n slots can be. Shards called 0, 1, 2 … would lie two and two beside each other.
+ */
+const SHARD_NAMES = (
+  "063 061 062 060 133 018 132 019 173 058 172 059 023 021 022 020 078 153 079 152 001 003 000 002 041 043 040 042 " +
+  "038 113 039 112 142 069 143 068 012 010 013 011 052 050 053 051 102 029 103 028 070 072 071 073 009 122 008 123 " +
+  "049 162 048 163 030 032 031 033"
+).split(" ");
+
 /** The identity as keys name it where a policy's limit is split: each shard in a slot of its own. */
 export const shardOf = ({ kind, value }: Identity, shard: number): Identity =>
-  ({ kind, value: `${value}#${shard}` }) as Identity;
+  ({ kind, value: `${value}#${SHARD_NAMES[shard]}` }) as Identity;
 
 /** The key under which an identity may be blocked: a name no policy can have. */
 export const blockKeyOf = (prefix: string, { kind, value }: Identity): string =>

@@ -21,27 +21,38 @@ interface Entry {
  */
 export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier {
   let underWay = 0;
-  let entries: Entry[] = [];
+  /** By slot, where there are any. */
+  let queues = new Map<number, Entry[]>();
 
-  function send(): void {
-    const batch = entries;
-    entries = [];
-    if (batch.length === 0) return;
-    if (slotOf === undefined || batch.length === 1) return sendTogether(batch);
-    const slots = new Map<number, Entry[]>();
-    for (const entry of batch) {
-      const slot = slotOf(entry.check);
-      const known = slots.get(slot);
-      if (known) known.push(entry);
-      else slots.set(slot, [entry]);
-    }
-    const act = () => slots.forEach(sendTogether);
-    if (store.cork) store.cork(act);
+  function sendAll(): void {
+    const all = queues;
+    queues = new Map();
+    const act = () => all.forEach(sendTogether);
+    if (all.size > 1 && store.cork) store.cork(act);
     else act();
   }
 
   function sendTogether(batch: readonly Entry[]): void {
-    store.decide(batch.map(asked), batch.map(answer));
+    if (batch.length > 0) store.decide(batch.map(asked), batch.map(answer));
+  }
+
+  function enqueue(slot: number, check: Check, done: Done): void {
+    const queue = queues.get(slot);
+    const last = queue?.at(-1);
+    if (last && isSame(last.check, check)) {
+      last.dones.push(inOwnContext(done));
+      if (check.deadline < last.check.deadline) last.check = check;
+      return;
+    }
+    const entry = { check, dones: [inOwnContext(done)] };
+    if (queue) queue.push(entry);
+    else {
+      if (queues.size === 0) setImmediate(sendAll);
+      queues.set(slot, [entry]);
+    }
+    if (queue?.length !== MOST_AT_ONCE) return;
+    queues.set(slot, []);
+    sendTogether(queue);
   }
 
   const answer =
@@ -64,15 +75,7 @@ export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier 
           ],
         );
       }
-      const last = entries.at(-1);
-      if (last && isSame(last.check, check)) {
-        last.dones.push(inOwnContext(done));
-        if (check.deadline < last.check.deadline) last.check = check;
-        return;
-      }
-      entries.push({ check, dones: [inOwnContext(done)] });
-      if (entries.length === 1) setImmediate(send);
-      else if (entries.length === MOST_AT_ONCE) send();
+      enqueue(slotOf ? slotOf(check) : 0, check, done);
     },
   };
 }
