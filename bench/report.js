@@ -25,10 +25,11 @@ export function document({ facts, seconds, sections: results }, sections) {
  * @param {import("./lib/machine.js").Facts} facts
  * @param {number} seconds
  */
-function preface({ date, quick, cpu, cores, system, node, redis, pinned, load }, seconds) {
+function preface({ date, quick, cpu, cores, system, node, redis, pinned, load, packages }, seconds) {
   return [
     `${date.slice(0, 16).replace("T", " ")} UTC, ${quick ? "quick" : "full"}, ${seconds} s.`,
     `${cpu}, ${cores} cores, ${system}, Node ${node}, Redis ${redis} on loopback without persistence; ${pinned}; load average ${load} at the start.`,
+    `${packages}.`,
     "Rows of one run compare; numbers of two runs do not.",
   ].join("\n");
 }
@@ -42,13 +43,19 @@ function verdicts(figures) {
       const sign = bound === "most" ? "≤" : "≥";
       return [
         what,
-        show(measured, measured < 100 ? 2 : 0),
+        show(measured, digits(measured)),
         `${sign} ${must}`,
         goal === undefined ? "" : `${sign} ${goal}`,
         verdict(figure),
       ];
     }),
   );
+}
+
+/** @param {number} measured */
+function digits(measured) {
+  if (measured >= 100) return 0;
+  return measured > 0 && measured < 0.1 ? 5 : 2;
 }
 
 /** @param {import("./sections/section.js").Figure} figure */

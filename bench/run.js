@@ -1,10 +1,11 @@
 /**
  * `pnpm bench`: what a decision costs, as one Markdown document on stdout.
  *
- *     pnpm bench [--quick] [--section server,latency,memory,http] [--only tokenBucket,three]
- *                [--beside <folder of Lua>] [--depth 50] [--json <file>]
+ *     pnpm bench [--quick] [--section server,latency,throughput,flood,memory,process,http]
+ *                [--only tokenBucket,three] [--beside <folder of Lua>] [--depth 50] [--json <file>]
+ *                [--profile <folder>]
  *
- * `--section faults` is asked for by name only: it takes minutes.
+ * `cluster` and `faults` are measured where they are named only.
  *
  * Runs against a Redis server of its own, on loopback and without persistence. Compare rows of one
  * run, never numbers of two: the machine is shared.
@@ -14,6 +15,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { facts } from "./lib/machine.js";
+import { isCalled, picked } from "./lib/named.js";
 import { pinSelf } from "./lib/pin.js";
 import { startRedis } from "./lib/redis.js";
 import { document } from "./report.js";
@@ -21,11 +23,12 @@ import { document } from "./report.js";
 const { values } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
-    section: { type: "string", default: "server,latency,memory,http" },
+    section: { type: "string", default: "server,latency,throughput,flood,memory,process,http" },
     only: { type: "string", default: "" },
     beside: { type: "string" },
     depth: { type: "string", default: "50" },
     json: { type: "string" },
+    profile: { type: "string" },
   },
 });
 
@@ -36,13 +39,19 @@ buildPackages();
 // Only from here on is there something to import.
 const { sections } = await import("./sections/index.js");
 const { subjects } = await import("./subjects/index.js");
+const { limiters } = await import("./limiters/index.js");
 
 const wanted = values.section.split(",");
 for (const name of wanted) {
   if (!(name in sections)) fail(`--section: there is no ${name}, but ${Object.keys(sections).join(", ")}.`);
 }
 const only = values.only.split(",").filter(Boolean);
-const chosen = await subjects({ only, beside: values.beside }).catch((error) => fail(error.message));
+const all = await subjects(values.beside);
+const names = [...new Set([...all, ...limiters].map(({ name }) => name))];
+for (const given of only) {
+  if (!names.some((name) => isCalled(name, given)))
+    fail(`--only: there is no ${given}, but ${names.join(", ")}.`);
+}
 
 pinSelf();
 const redis = await startRedis();
@@ -57,7 +66,9 @@ try {
     progress(name);
     report.sections[name] = await section.measure({
       redis,
-      subjects: chosen,
+      subjects: picked(all, only),
+      only,
+      profile: values.profile,
       quick: values.quick,
       depth,
       progress,

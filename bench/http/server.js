@@ -3,6 +3,7 @@ import { answerQuestions } from "../lib/child.js";
 import { serve as express } from "./express.js";
 import { serve as fastify } from "./fastify.js";
 import { serve as koa } from "./koa.js";
+import { serve as nest } from "./nest.js";
 
 /**
  * @typedef {object} State
@@ -16,7 +17,7 @@ const [framework, limiter, redis] = /** @type {[Framework, import("./limits.js")
 );
 
 /** @typedef {keyof typeof frameworks} Framework */
-const frameworks = { Express: express, Fastify: fastify, Koa: koa };
+const frameworks = { Express: express, Fastify: fastify, Koa: koa, Nest: nest };
 
 let degraded = 0;
 const server = await frameworks[framework](limiter, redis, ({ type }) => {

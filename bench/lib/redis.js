@@ -9,12 +9,15 @@ import { onServerCore } from "./pin.js";
 
 /** @typedef {Awaited<ReturnType<typeof startRedis>>} Server */
 
-export async function startRedis() {
+/** @param {string[]} [args] more of what `redis-server` takes */
+export async function startRedis(args = []) {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "tidegate-bench-"));
   const flags = `--port ${port} --bind 127.0.0.1 --save --appendonly no --loglevel warning`.split(" ");
   flags.splice(flags.indexOf("--save") + 1, 0, "");
-  const server = spawn(...onServerCore("redis-server", [...flags, "--dir", folder]), { stdio: "ignore" });
+  const server = spawn(...onServerCore("redis-server", [...flags, "--dir", folder, ...args]), {
+    stdio: "ignore",
+  });
   const gone = new Promise((resolve) => server.once("exit", resolve));
   const kill = () => server.kill("SIGKILL");
   process.once("exit", kill);
@@ -32,6 +35,18 @@ export async function startRedis() {
     async cpu() {
       const info = await infoOf(control, "cpu");
       return 1e6 * (Number(info.used_cpu_user_main_thread) + Number(info.used_cpu_sys_main_thread));
+    },
+    /**
+     * How often clients sent one of these commands.
+     *
+     * @param {string[]} commands
+     */
+    async calls(commands) {
+      const info = await infoOf(control, "commandstats");
+      const counts = commands.map((name) =>
+        Number(/calls=(\d+)/.exec(info[`cmdstat_${name}`] ?? "")?.[1] ?? 0),
+      );
+      return counts.reduce((sum, count) => sum + count, 0);
     },
     async errors() {
       return Number((await infoOf(control, "stats")).total_error_replies);
@@ -74,7 +89,7 @@ async function infoOf(client, section) {
 }
 
 /** @returns {Promise<number>} */
-function freePort() {
+export function freePort() {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);

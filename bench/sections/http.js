@@ -22,17 +22,24 @@ import { onServerCore } from "../lib/pin.js";
  * @property {number} degraded decisions made without Redis
  */
 
-const PEERS = {
-  Express: "express-rate-limit + rate-limit-redis",
-  Fastify: "@fastify/rate-limit",
-  Koa: "koa-ratelimit",
+const OURS = { none: "bare", slidingWindow: "tidegate", tokenBucket: "tidegate with tokenBucket" };
+/** @type {Record<Framework, Partial<Record<Limiter, string>>>} */
+const ROWS = {
+  Express: {
+    ...OURS,
+    peer: "express-rate-limit + rate-limit-redis",
+    other: "rate-limiter-flexible",
+  },
+  Fastify: { ...OURS, peer: "@fastify/rate-limit" },
+  Koa: { ...OURS, peer: "koa-ratelimit" },
+  Nest: { none: "bare", slidingWindow: "tidegate", peer: "@nestjs/throttler + its Redis storage" },
 };
+/** Nest is on Express: what it keeps depends on what Nest itself costs. */
 const KEPT = {
-  Express: { must: 0.8, goal: 0.92 },
-  Fastify: { must: 0.68, goal: 0.8 },
-  Koa: { must: 0.55, goal: 0.78 },
+  Express: { must: 0.88, goal: 0.92 },
+  Fastify: { must: 0.72, goal: 0.8 },
+  Koa: { must: 0.65, goal: 0.78 },
 };
-const FRAMEWORKS = /** @type {Framework[]} */ (Object.keys(PEERS));
 
 /** Long enough that everything is compiled before it is measured; Express takes longest. */
 const WARM_MS = { quick: 1500, full: 4000 };
@@ -73,22 +80,24 @@ export const http = {
     ),
 
   figures: (result) =>
-    FRAMEWORKS.map((framework) => ({
+    Object.entries(KEPT).map(([framework, { must, goal }]) => ({
       what: `throughput kept, ${framework}`,
-      measured: median(kept(rowOf(framework, "slidingWindow", result), result)),
+      measured: median(kept(rowOf(/** @type {Framework} */ (framework), "slidingWindow", result), result)),
       bound: "least",
-      ...KEPT[framework],
+      must,
+      goal,
     })),
 };
 
 /** @returns {Row[]} */
 function allRows() {
-  return FRAMEWORKS.flatMap((framework) => [
-    { framework, limiter: "none", name: `${framework}, bare` },
-    { framework, limiter: "slidingWindow", name: `${framework}, tidegate` },
-    { framework, limiter: "tokenBucket", name: `${framework}, tidegate with tokenBucket` },
-    { framework, limiter: "peer", name: `${framework}, ${PEERS[framework]}` },
-  ]);
+  return /** @type {Framework[]} */ (Object.keys(ROWS)).flatMap((framework) =>
+    Object.entries(ROWS[framework]).map(([limiter, what]) => ({
+      framework,
+      limiter: /** @type {Limiter} */ (limiter),
+      name: `${framework}, ${what}`,
+    })),
+  );
 }
 
 /** @param {string} name */
@@ -114,22 +123,33 @@ function running(row, redis) {
 async function expectCounting({ name, limiter, server }, control) {
   await control.flushall();
   const { port } = await server.ask("state");
-  const { status } = await fetch(`http://127.0.0.1:${port}/`, { headers: { "x-id": "somebody" } });
-  const counted = (await control.keys("*somebody*")).length > 0;
-  if (status !== 200 || counted !== (limiter !== "none"))
-    throw new Error(`${name}: answered ${status}, and ${counted ? "counted" : "did not count"} who asked`);
+  const keys = [];
+  for (const identity of ["somebody", "another"]) {
+    const { status } = await fetch(`http://127.0.0.1:${port}/`, { headers: { "x-id": identity } });
+    if (status !== 200) throw new Error(`${name}: answered ${status}`);
+    keys.push(await control.dbsize());
+  }
+  const [first = 0, both = 0] = keys;
+  const counts = 0 < first && first < both;
+  if (counts !== (limiter !== "none") || (!counts && both > 0))
+    throw new Error(`${name}: two who asked left ${first} keys, then ${both}`);
 }
 
 /**
  * @param {Running} row
  * @param {Cannon} cannon
  * @param {number} ms
+ * @param {number} [tries]
  * @returns {Promise<Sample>}
  */
-async function sample({ name, server }, cannon, ms) {
+async function sample(row, cannon, ms, tries = 5) {
+  const { name, server } = row;
   const before = await server.ask("state");
   const load = await cannon.ask({ port: before.port, ms });
   const after = await server.ask("state");
+  // No answer at all: for so long the machine was busy with something else.
+  const isLost = Object.keys(load.statuses).length === 0 && load.unanswered === 0;
+  if (isLost && tries > 1) return sample(row, cannon, ms, tries - 1);
   expectOnly200(name, load);
   const requests = load.statuses["200"] ?? NaN;
   const cpu = after.cpu - before.cpu;

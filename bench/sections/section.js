@@ -10,7 +10,9 @@
  *
  * @typedef {object} Run
  * @property {import("../lib/redis.js").Server} redis
- * @property {import("../subjects/subject.js").Subject[]} subjects
+ * @property {import("../subjects/subject.js").Subject[]} subjects those of them that were asked for
+ * @property {string[]} only what was asked for, by name; nothing: all
+ * @property {string | undefined} profile where CPU profiles of limiters go
  * @property {boolean} quick
  * @property {number} depth commands per pipeline
  * @property {(message: string) => void} progress

@@ -12,7 +12,7 @@ const EMPTY = "return 1";
  * The common recipe: seconds and tokens as fractions, both arguments and both fields through
  * `tonumber`, one expiry whatever the state, and a write even when it refuses.
  */
-const CLASSIC = `
+export const CLASSIC = `
 local key = KEYS[1]
 local capacity = tonumber(ARGV[1])
 local rate = tonumber(ARGV[2])
