@@ -205,7 +205,7 @@ class Node implements ScriptClient {
     if (!server) return done(new Error("Connection is closed."), undefined);
     callOn(server, command, this.#prefixed(command, args, server), (error, reply) => {
       if (!isRedirection(error)) return done(error, reply);
-      callOn(this.#cluster, command, args, (error, reply) => done(error, reply, true));
+      callOn(this.#cluster, command, args, (error, reply) => done(unwrapped(error), reply, true));
     });
   }
 
@@ -246,6 +246,14 @@ class Node implements ScriptClient {
     this.#server?.off("ready", this.#ready);
     this.#server?.off("end", this.#down);
   }
+}
+
+const GIVEN_UP = /^Too many Cluster redirections\. Last error: (?:\w+: )?/;
+
+/** The last error of a router that follows no more, whatever it is. Sent to and fro, a slot is on its way. */
+function unwrapped(error: unknown): unknown {
+  if (!(error instanceof Error) || !GIVEN_UP.test(error.message)) return error;
+  return new Error(error.message.replace(GIVEN_UP, "").replace(/^(MOVED|ASK)\b/, "TRYAGAIN"));
 }
 
 /** Commands that name keys: script or function, number of keys, keys. */

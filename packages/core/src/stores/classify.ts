@@ -28,9 +28,6 @@ const BY_CODE: Readonly<Record<string, readonly [StoreErrorClass, string]>> = {
 /** Refusals of a script's command that say no code, by Redis 7 and by later servers. */
 const DENIED_IN_SCRIPT = /can't run this command|ACL failure in script/;
 
-/** What a client says that was sent to and fro between two servers and follows no more. The last of them executed nothing. */
-const GIVEN_UP = /^Too many Cluster redirections\. Last error: (\w+: )?(MOVED|ASK|TRYAGAIN)\b/;
-
 /** What clients and Node say of a connection. Whether the command was executed is not known. */
 const NO_CONNECTION =
   /Connection is closed|Command aborted|isn't writeable|max retries|Socket|timed out|\b(ECONN\w+|ENOENT|EACCES|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ERR_TLS\w*|ERR_SSL\w*|\w*CERT\w*)\b/;
@@ -44,7 +41,7 @@ export function classify(error: unknown): StoreError {
     error instanceof Error
       ? `${error.message} ${(error as NodeJS.ErrnoException).code ?? ""}`
       : String(error);
-  const code = GIVEN_UP.test(text) ? "TRYAGAIN" : serverCode(text);
+  const code = serverCode(text);
   const known = code === undefined ? undefined : BY_CODE[code];
   if (known)
     return new StoreError(
