@@ -19,6 +19,15 @@ export type { RedisInput } from "./clients/connection.ts";
 export { ioredisClient, type IoredisOptions } from "./clients/ioredis.ts";
 export { ioredisCluster } from "./clients/ioredis-cluster.ts";
 export type { IoredisCluster, IoredisLike, IoredisServer } from "./clients/ioredis-shape.ts";
+export { nodeRedisClient, type NodeRedisOptions } from "./clients/node-redis.ts";
+export { nodeRedisCluster } from "./clients/node-redis-cluster.ts";
+export type {
+  NodeRedisCluster,
+  NodeRedisClusterSettings,
+  NodeRedisLike,
+  NodeRedisServer,
+  NodeRedisSettings,
+} from "./clients/node-redis-shape.ts";
 export type { CalendarUnit } from "./algorithms/calendar.ts";
 export {
   type Answer,
@@ -32,6 +41,8 @@ export {
   type Settlement,
 } from "./config.ts";
 export type { Charge, Decision, Degraded, Reason, Receipt, Verdict } from "./decision.ts";
+export { doctor, type DoctorOptions, type DoctorReport, type DoctorServer } from "./doctor/doctor.ts";
+export type { DoctorCode, Finding, Level } from "./doctor/finding.ts";
 export {
   ConfigError,
   type ConfigErrorCode,

@@ -3,9 +3,25 @@ import type { ClusterClient, ScriptClient } from "./client.ts";
 import { ioredisCluster } from "./ioredis-cluster.ts";
 import { ioredisClient, type IoredisOptions } from "./ioredis.ts";
 import { type IoredisLike, isIoredis, isIoredisCluster } from "./ioredis-shape.ts";
+import { nodeRedisClient } from "./node-redis.ts";
+import { nodeRedisCluster } from "./node-redis-cluster.ts";
+import {
+  isNodeRedis,
+  isNodeRedisCluster,
+  isNodeRedisPool,
+  isNodeRedisSentinel,
+  type NodeRedisCluster,
+  type NodeRedisLike,
+} from "./node-redis-shape.ts";
 
 /** What may be given as `redis`: a URL, a client of a library we know, or an implementation of our contract. */
-export type RedisInput = string | IoredisLike | ScriptClient | ClusterClient;
+export type RedisInput =
+  | string
+  | IoredisLike
+  | NodeRedisLike
+  | NodeRedisCluster
+  | ScriptClient
+  | ClusterClient;
 
 /** How a limiter reaches its server, or its Cluster. */
 export type Connection = { readonly client: ScriptClient } | { readonly cluster: ClusterClient };
@@ -17,11 +33,19 @@ export function connectionOf(redis: RedisInput, options: IoredisOptions): Connec
     return isIoredisCluster(redis)
       ? { cluster: ioredisCluster(redis, options) }
       : { client: ioredisClient(redis, options) };
+  if (isNodeRedisCluster(redis)) return { cluster: nodeRedisCluster(redis, options) };
+  if (isNodeRedis(redis)) return { client: nodeRedisClient(redis, options) };
   if (isScriptClient(redis)) return { client: redis };
   if (isClusterClient(redis)) return { cluster: redis };
-  const advice =
-    "give a URL such as redis://localhost:6379, a client of ioredis, iovalkey or node-redis, or a ScriptClient of your own";
-  throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redis", redis, advice);
+  throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redis", redis, adviceFor(redis));
+}
+
+function adviceFor(redis: unknown): string {
+  if (isNodeRedisPool(redis))
+    return "a pool of node-redis is not used, as one connection is enough; give a client made by createClient";
+  if (isNodeRedisSentinel(redis))
+    return "a Sentinel client of node-redis is not used, as it sends commands twice; give one of ioredis, made with sentinels";
+  return "give a URL such as redis://localhost:6379, a client of ioredis, iovalkey or node-redis 5 or 6, or your own ScriptClient or ClusterClient";
 }
 
 const has = (value: unknown, ...functions: string[]): boolean =>

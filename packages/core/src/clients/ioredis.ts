@@ -91,6 +91,11 @@ function theirs(client: IoredisServer): ScriptClient {
     },
     trouble: undefined,
     resends: true,
+    send(command, args, done) {
+      // It would wait in the client's own queue, for as long as that likes.
+      if (watched.state === "ready") watched.send(command, args, done);
+      else done(new Error("Connection is closed."), undefined);
+    },
     async close() {
       watched.stop();
     },

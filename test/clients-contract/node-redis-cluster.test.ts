@@ -1,0 +1,4 @@
+import { clusterClientContract } from "./cluster-contract.ts";
+import { nodeRedisKin, waysOf } from "./libraries.ts";
+
+clusterClientContract(waysOf(nodeRedisKin));
