@@ -20,7 +20,8 @@ const OUR_SERVER = {
   lazyConnect: false,
   // Of Sentinels only: a failover that was asked for leaves the old primary taking writes for seconds.
   failoverDetector: true,
-  sentinelReconnectStrategy: () => 1000,
+  // Were it made again, it would subscribe again by a promise that nobody catches. Our next connection listens anew.
+  sentinelReconnectStrategy: () => null,
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 };
 

@@ -167,7 +167,9 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
     run.decide(encodeChecks(batch, { deadline, now }), (error, answer, elsewhere) => {
       if (error) {
         const failure = errorOf(error);
-        if (failure.reason !== "moving" || earliest(batch) - performance.now() < MOVING_LEFT_MS)
+        const took = performance.now() - sent;
+        const needed = Math.max(MOVING_LEFT_MS, 2 * took + MOVING_MS);
+        if (failure.reason !== "moving" || earliest(batch) - performance.now() < needed)
           return failAll(done, failure);
         return void setTimeout(() => ask(batch, done, deadline, now, again), MOVING_MS);
       }
