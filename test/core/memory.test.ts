@@ -1,6 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { createLimiter, fixedWindow, memoryStore, slidingLog, tokenBucket } from "@tidegate/core";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import {
+  type Config,
+  createLimiter,
+  fixedWindow,
+  memoryStore,
+  slidingLog,
+  type TidegateEvent,
+  tokenBucket,
+} from "@tidegate/core";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { fakeClock } from "../harness/clock.ts";
 
 afterEach(() => vi.useRealTimers());
@@ -14,26 +22,77 @@ describe("the memory store", () => {
     await limiter.close();
   });
 
-  it("lets go of whoever came least lately, and of a refused one only when there are no others", async () => {
-    const store = memoryStore({ maxEntries: 4 });
-    const limiter = createLimiter({ store, policies: { p: fixedWindow({ limit: 1, window: "1h" }) } });
-    const admits = async (identity: string) => (await limiter.decide({ identity })).allowed;
-    expect(await admits("attacker")).toBe(true);
-    expect(await admits("attacker")).toBe(false);
-    for (let i = 0; i < 50; i++) expect(await admits(`visitor-${i}`)).toBe(true);
-    expect(await admits("attacker")).toBe(false);
-    expect(await admits("visitor-49")).toBe(false);
-    expect(await admits("visitor-0")).toBe(true);
-    await limiter.close();
-  });
+  describe("when it is full", () => {
+    const policies = { p: fixedWindow({ limit: 1, window: "1h" }) };
 
-  it("still admits newcomers when all it keeps are refused", async () => {
-    const store = memoryStore({ maxEntries: 3 });
-    const limiter = createLimiter({ store, policies: { p: fixedWindow({ limit: 1, window: "1h" }) } });
-    for (const identity of ["a", "b", "c"]) for (let i = 0; i < 2; i++) await limiter.decide({ identity });
-    expect((await limiter.decide({ identity: "d" })).allowed).toBe(true);
-    expect(store.size).toBe(3);
-    await limiter.close();
+    /** A store of so many entries, whose clock stands still until it is moved. */
+    function full(maxEntries: number, more: Partial<Config> = {}) {
+      const clock = fakeClock();
+      const store = memoryStore({ maxEntries, clock: clock.now });
+      const limiter = createLimiter({ store, policies, ...more });
+      onTestFinished(() => limiter.close());
+      const admits = async (identity: string) => (await limiter.decide({ identity })).allowed;
+      return { clock, store, limiter, admits };
+    }
+
+    it("lets go of what is soonest as if it had never been used", async () => {
+      const { clock, store, admits } = full(4);
+      for (const identity of ["a", "b", "c", "d"]) {
+        expect(await admits(identity)).toBe(true);
+        clock.advance(60_000);
+      }
+      expect(await admits("e")).toBe(true);
+      expect(store.size).toBe(4);
+      for (const kept of ["b", "c", "d", "e"]) expect([kept, await admits(kept)]).toEqual([kept, false]);
+    });
+
+    it("lets go of what ends soonest, whenever it was used", async () => {
+      const { limiter } = full(2, { policies: { p: tokenBucket({ capacity: 100, refillPerSecond: 1 }) } });
+      await limiter.decide({ identity: "much", cost: 90 });
+      await limiter.decide({ identity: "little", cost: 10 });
+      await limiter.decide({ identity: "new" });
+      const left = async (identity: string) => (await limiter.peek({ identity })).verdicts[0]!.remaining;
+      expect([await left("much"), await left("little")]).toEqual([10, 100]);
+    });
+
+    it("lets go of a refused one first when its time is over, and else only when there are no others", async () => {
+      const { clock, admits } = full(4);
+      for (const allowed of [true, false]) expect(await admits("attacker")).toBe(allowed);
+      clock.advance(1_000_000);
+      for (let i = 0; i < 50; i++) expect(await admits(`visitor-${i}`)).toBe(true);
+      expect(await admits("attacker")).toBe(false);
+      clock.advance(2_700_000);
+      for (const identity of ["visitor-49", "visitor-48", "visitor-47"])
+        expect(await admits(identity)).toBe(false);
+      expect(await admits("new")).toBe(true);
+      expect(await admits("visitor-49")).toBe(false);
+    });
+
+    it("counts all newcomers together, strictly, when nobody is left but refused ones; and warns once", async () => {
+      const events: TidegateEvent[] = [];
+      const { clock, store, admits } = full(3, { onEvent: (event) => events.push(event) });
+      for (const identity of ["a", "b", "c"])
+        for (const allowed of [true, false]) expect(await admits(identity)).toBe(allowed);
+      expect(await admits("d")).toBe(true);
+      for (const identity of ["d", "e", "f"])
+        expect([identity, await admits(identity)]).toEqual([identity, false]);
+      for (const identity of ["a", "b", "c"]) expect(await admits(identity)).toBe(false);
+      expect(store.size).toBe(4);
+      expect(events).toEqual([expect.objectContaining({ type: "warning", code: "TIDEGATE_MEMORY_FULL" })]);
+      clock.advance(3_600_001);
+      expect(await admits("e")).toBe(true);
+      expect(await admits("f")).toBe(true);
+      expect(events).toHaveLength(1);
+    });
+
+    it("a newcomer's give-back is nobody else's unit", async () => {
+      const { limiter, admits } = full(1, { policies: { p: fixedWindow({ limit: 2, window: "1h" }) } });
+      for (const allowed of [true, true, false]) expect(await admits("a")).toBe(allowed);
+      const decision = await limiter.decide({ identity: "b" });
+      expect(await admits("c")).toBe(true);
+      await limiter.settle(decision, "giveBack");
+      expect(await admits("d")).toBe(false);
+    });
   });
 
   it("forgets what has ended, by one timer that stops when nothing is left", async () => {

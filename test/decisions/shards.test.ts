@@ -156,6 +156,7 @@ it("another policy's refusal is no reason to try again", async () => {
       p: fixedWindow({ limit: 100, window: "1h", shards: 4 }),
       q: slidingWindow({ limit: 3, window: "1h" }),
     },
+    denyCache: false,
   });
   expect(await admitted(20)).toBe(3);
   await server.client.config("RESETSTAT");

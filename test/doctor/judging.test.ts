@@ -90,7 +90,7 @@ describe("a key's name", () => {
     ["{user:42}:burst:tb", "policy", "hash", "rl:{user:…}:burst:tb"],
     ["{key:arnx6499M4j0-dWG9m6Z_Q}:perIp:sw", "policy", "string", "rl:{key:…}:perIp:sw"],
     ["{ip:203.0.113.7}:login:sl", "policy", "zset", "rl:{ip:…}:login:sl"],
-    ["{id:x#15}:split:gc", "policy", "string", "rl:{id:…}:split:gc"],
+    ["{id:x#018}:split:gc", "policy", "string", "rl:{id:…}:split:gc"],
     [
       "{id:x}:h.ArIFVK9zs23zGA2h7o8T8A.login:cc",
       "policy",

@@ -178,6 +178,7 @@ describe.each(expresses)("On %s", (_, express) => {
         degraded: undefined,
         blocked: false,
         replayed: false,
+        cached: false,
         receipt: {
           at,
           lease: undefined,

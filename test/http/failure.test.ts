@@ -86,6 +86,7 @@ describe.each(expresses)("On %s", (_, express) => {
         degraded: { rule: "open", reason: "connection" },
         blocked: false,
         replayed: false,
+        cached: false,
         receipt: undefined,
       };
       expect(seen).toEqual(onFailure === "open" ? [decision] : []);

@@ -107,13 +107,14 @@ describe("An API key", () => {
     const by = apiKey({ header: "x-api-key" });
     const decisions: unknown[] = [];
     // One that tells its user, and one that tells the process.
-    const told = limiting({ redis: server.url, ...PATIENT, policies, by });
+    const told = limiting({ redis: server.url, ...PATIENT, policies, by, denyCache: false });
     const untold = limiting({
       redis: server.url,
       ...PATIENT,
       prefix: "untold",
       policies,
       by,
+      denyCache: false,
       onEvent: undefined as never,
     });
     const app = serve(express, told, untold, (req, _, next) => {

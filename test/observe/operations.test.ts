@@ -159,7 +159,7 @@ describe("A Redis without room", () => {
 
   it("refuses the writes of others and limits on, where nothing is evicted", async () => {
     const server = await redis("--maxmemory-policy", "noeviction");
-    const limiter = limiterOf({ redis: server.url, policies });
+    const limiter = limiterOf({ redis: server.url, policies, denyCache: false });
     expect(await decided(limiter, 1)).toEqual([true]);
     await server.client.config("SET", "maxmemory", "1");
     await expect(server.client.set("theirs", "value")).rejects.toThrow(/^OOM/);
@@ -169,7 +169,7 @@ describe("A Redis without room", () => {
 
   it.each(["volatile-lru", "allkeys-lru"])("forgets limits under %s: they begin anew", async (policy) => {
     const server = await redis("--maxmemory-policy", policy);
-    const limiter = limiterOf({ redis: server.url, policies });
+    const limiter = limiterOf({ redis: server.url, policies, denyCache: false });
     expect(await decided(limiter, 4)).toEqual([true, true, true, false]);
     await server.client.config("SET", "maxmemory", "1");
     await server.client.ping();

@@ -25,6 +25,7 @@ const metricsIn = (registry: Registry) =>
 const OURS = [
   { name: "tidegate_decisions_total", type: "counter", labels: "limiter, policy, outcome, rule" },
   { name: "tidegate_degraded_decisions_total", type: "counter", labels: "limiter, rule, reason" },
+  { name: "tidegate_cached_refusals_total", type: "counter", labels: "limiter" },
   { name: "tidegate_late_replies_total", type: "counter", labels: "limiter, kind" },
   { name: "tidegate_store_errors_total", type: "counter", labels: "limiter, reason" },
   { name: "tidegate_recoveries_total", type: "counter", labels: "limiter" },

@@ -90,6 +90,14 @@ export interface Config<R = any, S = any> {
   idempotencyKey?: (request: R) => MaybePromise<string | undefined>;
   /** How long a grant is kept for its idempotency key, milliseconds. One minute by default. */
   idempotencyMs?: number;
+  /**
+   * Refuses from this process's memory what Redis would refuse: an earlier refusal holds until its wait is over. `maxMs`:
+   * for how long at most, 1,000 by default; so long may units that another process gives back go unseen. True by default,
+   * with `redis`.
+   */
+  denyCache?: boolean | { maxMs?: number };
+  /** Whether the questions of one turn of the event loop travel to the store together. True by default. */
+  coalesce?: boolean;
   /** Whether decisions heed `limiter.block()`: one look more in the same script. Off by default. */
   blocking?: boolean;
 }

@@ -82,6 +82,8 @@ export interface Decision {
   readonly blocked: boolean;
   /** Whether this is the answer to an earlier request with the same idempotency key. Nothing was charged for it. */
   readonly replayed: boolean;
+  /** Whether it repeats an earlier refusal that still holds, and the store was not asked. */
+  readonly cached: boolean;
   /** Set when something was charged. */
   readonly receipt: Receipt | undefined;
 }

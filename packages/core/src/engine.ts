@@ -1,5 +1,6 @@
 import type { Backend, BackendOptions, Watcher } from "./backends/backend.ts";
 import { clusterBackend } from "./backends/cluster.ts";
+import { withDenyCache } from "./backends/deny-cache.ts";
 import { oneStore } from "./backends/one-store.ts";
 import { withProcess } from "./backends/with-process.ts";
 import type { ScriptClient } from "./clients/client.ts";
@@ -46,7 +47,12 @@ export interface Engine<R = any, S = any> extends Manage<R> {
 export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const settings = settingsOf(config);
   const events = new Events(settings.onEvent, settings.prefix);
-  const local = new LocalMemory();
+  const overflowed = () =>
+    events.warnOnce(
+      "TIDEGATE_MEMORY_FULL",
+      "The memory of this process is full of identities that are refused: whoever is new is counted together with all others who are. Give memoryStore({ maxEntries }) more, or limit earlier, by address.",
+    );
+  const local = new LocalMemory(overflowed);
   const health = new Health(events, () => local.drop());
   let breakersOpen = 0;
   const watcher: Watcher = {
@@ -59,7 +65,9 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
     },
   };
   const ofProcess = memoryStore();
-  const backend = backendOf(config, ofProcess, { timeoutMs: settings.timeoutMs, watcher });
+  for (const memory of [ofProcess, config.store]) memory?.onOverflow?.(overflowed);
+  const { timeoutMs, coalesces } = settings;
+  const backend = backendOf(config, settings.denyMs, ofProcess, { timeoutMs, watcher, coalesces });
   const reservations = new Set<Decision>();
   /** Decisions whose slots in flight this process holds. */
   const inFlight = new Set<Decision>();
@@ -252,12 +260,15 @@ function actualOf(outcome: Settlement, name: string, units: number, ownCost: boo
 
 function backendOf(
   { redis, store, shareConnection, scripting = "scripts" }: Config,
+  denyMs: number | undefined,
   ofProcess: Store,
   options: BackendOptions,
 ): Backend {
+  const remembering = (backend: Backend) =>
+    denyMs === undefined ? backend : withDenyCache(backend, { maxMs: denyMs });
   if (store !== undefined) {
     if (typeof store?.decide === "function")
-      return withProcess(oneStore(store, { ...options, keepsStore: true }), ofProcess);
+      return withProcess(remembering(oneStore(store, { ...options, keepsStore: true })), ofProcess);
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "store", store, "give a store such as memoryStore()");
   }
   if (redis === undefined) return oneStore(ofProcess, options);
@@ -267,5 +278,5 @@ function backendOf(
     "cluster" in connection
       ? clusterBackend(connection.cluster, storeFor, options)
       : oneStore(storeFor(connection.client), options);
-  return withProcess(backend, ofProcess);
+  return withProcess(remembering(backend), ofProcess);
 }

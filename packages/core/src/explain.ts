@@ -15,17 +15,22 @@ export interface Part {
   readonly cost: number;
   /** Whether that is the policy's own cost, whatever the request's is. */
   readonly ownCost: boolean;
+  /** Whether the request chose the policy's numbers. */
+  readonly varies?: boolean;
 }
 
 /** The decision that raw state means. `cost`: what the request asked where a policy has no cost of its own. */
 export function explain(parts: readonly Part[], cost: number, check: Check, outcome: Outcome): Decision {
   const { granted, words, blockedUs } = outcome;
   if (blockedUs !== undefined) return blockedDecision(parts, cost, blockedUs, outcome.now);
-  const verdicts: Verdict[] = [];
-  const charges: Charge[] = [];
+  // Of their length from the beginning, where it is known: a list that is pushed to keeps room for seventeen.
+  const verdicts = new Array<Verdict>(outcome.places?.length ?? parts.length);
+  let charges: Charge[] | undefined;
+  let told = 0;
   let at = 0;
-  for (const [i, { name, policy, cost }] of parts.entries()) {
+  for (let i = 0; i < parts.length; i++) {
     if (outcome.places && !outcome.places.includes(i)) continue;
+    const { name, policy, cost } = parts[i]!;
     const { limit, mode } = policy;
     const algorithm: Algorithm<unknown> = policy.algorithm;
     // A shard has numbers of its own.
@@ -34,7 +39,7 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
     const shadow = mode === "shadow";
     const charged = granted && (!shadow || words[at + algorithm.words] === 1);
     const { remaining, nextMs, fullMs, reason } = algorithm.explain(numbers, words, at, now, cost, charged);
-    verdicts.push({
+    verdicts[told++] = {
       policy: name,
       allowed: reason === "ok",
       limit,
@@ -43,15 +48,19 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
       fullMs,
       reason,
       shadow,
-    });
+    };
     if (charged && cost > 0) {
       const mark = algorithm.mark(numbers, words, at, now, cost);
-      charges.push({ policy: name, key: check.keys[i]!, units: cost, mark });
+      const charge = { policy: name, key: check.keys[i]!, units: cost, mark };
+      if (charges) charges.push(charge);
+      else charges = [charge];
     }
     at += algorithm.words + (shadow ? 1 : 0);
   }
-  const owed = charges.length > 0 && !check.peek && !outcome.replayed;
-  const receipt = owed ? new OwnReceipt(outcome.now, charges, check.lease) : undefined;
+  const receipt =
+    charges && !check.peek && !outcome.replayed
+      ? new OwnReceipt(outcome.now, charges, check.lease)
+      : undefined;
   return {
     allowed: granted,
     at: outcome.now / 1000,
@@ -61,6 +70,7 @@ export function explain(parts: readonly Part[], cost: number, check: Check, outc
     degraded: undefined,
     blocked: false,
     replayed: outcome.replayed,
+    cached: outcome.cached ?? false,
     receipt,
   };
 }
@@ -106,6 +116,7 @@ export function blockedDecision(
     degraded: undefined,
     blocked: true,
     replayed: false,
+    cached: false,
     receipt: undefined,
   };
 }

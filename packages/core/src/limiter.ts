@@ -114,7 +114,9 @@ export function limiterOf(engine: Engine): Limiter {
   const ask = (question: Question) => new Promise<Decision>((resolve) => engine.decide(question, resolve));
   const settle = (decision: Decision, outcome: Settlement) =>
     promised((done) => engine.settle(decision, soundSettlement(outcome), done));
-  const decide = async (request: DecideRequest) => ask(questionOf(request));
+  /** One promise: an async function would make two more. */
+  const decide = (request: DecideRequest) =>
+    new Promise<Decision>((resolve) => engine.decide(questionOf(request), resolve));
 
   return {
     decide,
@@ -125,7 +127,7 @@ export function limiterOf(engine: Engine): Limiter {
       return settle(decision, outcome);
     },
     async reserve(request) {
-      const decision = await decide(request);
+      const decision = await ask({ ...questionOf(request), fresh: true });
       engine.reserved(decision);
       return {
         decision,

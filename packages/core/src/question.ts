@@ -1,3 +1,4 @@
+import type { Policy } from "./algorithms/policy.ts";
 import type { Part } from "./explain.ts";
 import type { Failure } from "./failure-rules.ts";
 import { identityText } from "./identity/identity.ts";
@@ -19,6 +20,8 @@ export interface Question {
   /** Milliseconds of `performance.now()`. The store gets a little time in any case. */
   readonly deadline: number;
   readonly peek?: boolean;
+  /** Whether units come back as a rule, so that an earlier refusal says little. */
+  readonly fresh?: boolean;
   /** The same question with the same key is charged once. */
   readonly idempotencyKey?: string | undefined;
 }
@@ -26,33 +29,55 @@ export interface Question {
 /** The question as a store is asked it. */
 export function checkOf(
   settings: Pick<Settings, "prefix" | "timeoutMs" | "blocking" | "idempotencyMs">,
-  { parts, deadline, peek = false, idempotencyKey }: Question,
+  { parts, deadline, peek = false, fresh = false, idempotencyKey }: Question,
   shards?: Shards,
 ): Check {
   // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
   const leastMs = settings.timeoutMs / 4;
-  const identities = parts.map(({ identity }) => identity);
-  const takesLease = !peek && parts.some(({ policy, cost }) => policy.algorithm.renew && cost > 0);
+  // Of their length from the beginning: a list that is pushed to keeps room for seventeen.
+  const policies = new Array<Policy>(parts.length);
+  const keys = new Array<string>(parts.length);
+  const costs = new Array<number>(parts.length);
+  let takesLease = false;
+  let varies = false;
+  for (let i = 0; i < parts.length; i++) {
+    const { segment, policy, identity, cost, varies: chosen } = parts[i]!;
+    const shard = shards?.[i];
+    policies[i] = shard === undefined ? policy : policy.shards![shard]!;
+    keys[i] = keyOf(
+      settings.prefix,
+      shard === undefined ? identity : shardOf(identity, shard),
+      segment,
+      policy.algorithm.tag,
+    );
+    costs[i] = cost;
+    if (!peek && policy.algorithm.renew && cost > 0) takesLease = true;
+    if (chosen) varies = true;
+  }
   // Two requests in flight are two, whatever key they bring: a slot is never shared.
-  const replayable = idempotencyKey !== undefined && !takesLease;
-  const nonce = replayable && nonceKeyOf(settings.prefix, identities[0]!, binding(idempotencyKey, parts));
+  const nonce =
+    idempotencyKey !== undefined && !takesLease
+      ? nonceKeyOf(settings.prefix, parts[0]!.identity, binding(idempotencyKey, parts))
+      : undefined;
   return {
-    policies: parts.map(({ policy }, i) => policy.shards?.[shards?.[i]!] ?? policy),
-    keys: parts.map(({ segment, policy, identity }, i) => {
-      const shard = shards?.[i];
-      const counted = shard === undefined ? identity : shardOf(identity, shard);
-      return keyOf(settings.prefix, counted, segment, policy.algorithm.tag);
-    }),
-    costs: parts.map(({ cost }) => cost),
+    policies,
+    keys,
+    costs,
     deadline: Math.max(deadline, performance.now() + leastMs),
     peek,
-    blocks: settings.blocking
-      ? [...new Set(identities.map((identity) => blockKeyOf(settings.prefix, identity)))]
-      : [],
+    fresh,
+    varies,
+    blocks: settings.blocking ? blocksOf(settings.prefix, parts) : NONE,
     lease: takesLease ? uniqueId() : undefined,
-    nonce: nonce ? { key: nonce, keepMs: settings.idempotencyMs } : undefined,
+    nonce: nonce === undefined ? undefined : { key: nonce, keepMs: settings.idempotencyMs },
   };
 }
+
+const NONE: readonly string[] = [];
+
+const blocksOf = (prefix: string, parts: readonly Part[]): string[] => [
+  ...new Set(parts.map(({ identity }) => blockKeyOf(prefix, identity))),
+];
 
 /** What a question's shards are chosen by, where its retry has to meet the same ones. */
 export const seedOf = ({ idempotencyKey }: Question): string | undefined =>

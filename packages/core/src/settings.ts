@@ -29,6 +29,9 @@ export interface Settings<R = any, S = any> {
   readonly idempotencyKey: ((request: R) => MaybePromise<string | undefined>) | undefined;
   readonly idempotencyMs: number;
   readonly blocking: boolean;
+  /** For how long a refusal is believed, milliseconds; `undefined`: not at all. */
+  readonly denyMs: number | undefined;
+  readonly coalesces: boolean;
 }
 
 /** A line of the `routes` table. */
@@ -72,6 +75,8 @@ const KNOWN = [
   "idempotencyKey",
   "idempotencyMs",
   "blocking",
+  "denyCache",
+  "coalesce",
 ];
 /** @throws ConfigError for the first setting that cannot work */
 export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
@@ -111,7 +116,17 @@ export function settingsOf<R, S>(config: Config<R, S>): Settings<R, S> {
     idempotencyKey: config.idempotencyKey,
     idempotencyMs: wholeNumber("idempotencyMs", config.idempotencyMs ?? 60_000, 1, 86_400_000),
     blocking: flag("blocking", config.blocking ?? false),
+    denyMs: denyMsOf(config),
+    coalesces: flag("coalesce", config.coalesce ?? true),
   };
+}
+
+/** A store made by hand may go by a clock of its own. */
+function denyMsOf({ denyCache, redis }: Config): number | undefined {
+  const given = denyCache ?? redis !== undefined;
+  if (typeof given === "boolean") return given ? 1000 : undefined;
+  onlyKnown("denyCache", given, ["maxMs"]);
+  return wholeNumber("denyCache.maxMs", given.maxMs ?? 1000, 1, 60_000);
 }
 
 function prefixOf(prefix: unknown): string {

@@ -71,6 +71,13 @@ export interface Algorithm<S> {
    * where they do not tell.
    */
   before?(numbers: Numbers, words: readonly number[], at: number, units: number): number[];
+  /**
+   * What the integers of a refusal at `from` are at `to`, µs, if nobody came in between; `undefined` when they do not
+   * tell. Missing where somebody may always come in between.
+   */
+  later?(numbers: Numbers, words: readonly number[], from: number, to: number): readonly number[] | undefined;
+  /** Whether the integers depend on the cost that was asked. */
+  readonly costInWords?: boolean;
   /** Where a charge went, for the receipt. */
   mark(numbers: Numbers, words: readonly number[], at: number, now: number, units: number): number;
 }

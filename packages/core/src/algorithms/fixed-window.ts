@@ -149,6 +149,12 @@ export const fixedWindowAlgorithm: Algorithm<FixedWindowState> = {
     return { count: Math.max(0, count - units), ends: state.ends };
   },
 
+  later(_, words, from, to) {
+    const [count, left] = words as [number, number];
+    if (count === 0) return words;
+    return left > to - from ? [count, left - (to - from)] : undefined;
+  },
+
   before: (_, words, at, units) => [words[at]! - units, words[at + 1]!],
 
   mark: (_, words, index, now) => now + words[index + 1]!,

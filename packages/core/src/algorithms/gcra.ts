@@ -117,6 +117,8 @@ export const gcraAlgorithm: Algorithm<GcraState> = {
     return more > 0 && tat > now * 4 ? { tat: Math.max(now * 4, tat - more) } : undefined;
   },
 
+  later: (_, words) => words,
+
   before: ({ b }, words, at, units) => [words[at]! - units * b],
 
   mark: (_, words, index) => words[index]!,

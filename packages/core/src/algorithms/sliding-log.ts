@@ -83,6 +83,11 @@ export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
     return kept.length < state.length ? kept : undefined;
   },
 
+  costInWords: true,
+
+  // The stamps of those that leave next but one are not told.
+  later: (numbers, words, _, to) => (words[0] === 0 || words[1]! + numbers.b > to ? words : undefined),
+
   // What a cost waits for is asked of a refusal only, and there is none before a charge.
   before: (_, words, at, units) => [words[at]! - units, words[at + 1]!, 0, words[at + 3]! - units],
 

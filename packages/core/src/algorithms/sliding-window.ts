@@ -103,6 +103,14 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
     return undefined;
   },
 
+  later(numbers, words, from, to) {
+    const state = { number: numberOf(numbers, from), current: words[0]!, previous: words[1]! };
+    // What a clock that stepped back left behind is asked for again.
+    if (state.previous < 0) return undefined;
+    const { current, previous } = viewOf(numbers, state, to);
+    return [current, previous];
+  },
+
   before: (_, words, at, units) => [words[at]! - units, words[at + 1]!],
 
   mark: (numbers, _words, _index, now) => numberOf(numbers, now),

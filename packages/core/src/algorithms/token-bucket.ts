@@ -111,6 +111,8 @@ export const tokenBucketAlgorithm: Algorithm<TokenBucketState> = {
   },
 
   /** When the bucket would be full again. */
+  later: (_, words) => words,
+
   before: (_, words, at, units) => [words[at]! + units * UNIT, words[at + 1]!],
 
   mark: ({ a, b }, words, index) => Math.ceil(words[index + 1]! + (a * UNIT - words[index]!) / b),

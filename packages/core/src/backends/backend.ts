@@ -15,6 +15,8 @@ export interface Backend extends Timely {
   forget(keys: readonly string[], done: Changed): void;
   revoke(nonces: readonly string[], done: Changed): void;
   block(key: string, ms: number, reason: string, done: Changed): void;
+  /** Has somebody told of keys that it gave units back to by itself, both when that is sent and when it is done. One listener. */
+  onGiveBack?(listener: (keys: readonly string[]) => void): void;
   /** Looks at nothing in the background any more. What comes is still carried out. */
   stop(): void;
   /** Lets go of timers and of connections of its own. May be called twice. */
@@ -25,6 +27,8 @@ export interface BackendOptions {
   /** How long a store has to answer when it is looked at. */
   readonly timeoutMs: number;
   readonly watcher: Watcher;
+  /** Whether the questions of one turn go together. */
+  readonly coalesces: boolean;
   /** Whether somebody else closes the store. */
   readonly keepsStore?: boolean;
 }

@@ -27,6 +27,7 @@ export function clusterBackend(
   const slotFor = (key: string) => slotOfKey(cluster.keyPrefix + key);
   let waiting: (() => void)[] = [];
   let tellKnown = () => {};
+  let gaveBack: (keys: readonly string[]) => void = () => {};
 
   /** Asked who has a slot, while nobody is known to. It has a breaker too: a Cluster may be away as a whole. */
   const unknown = oneStore(
@@ -183,8 +184,9 @@ export function clusterBackend(
       if (slot !== undefined) return decideAt(slot, check, done, late);
       const parts = splitBySlot(check, slotFor);
       if (parts.length === 1) return decideAt(parts[0]!.slot, parts[0]!.check, done, late);
-      decideBySlot(parts, { decideAt, settle, revoke }, done);
+      decideBySlot(parts, { decideAt, settle, revoke, gaveBack: (keys) => gaveBack(keys) }, done);
     },
+    onGiveBack: (listener) => void (gaveBack = listener),
     settle,
     forget: (keys, done) =>
       bySlot(

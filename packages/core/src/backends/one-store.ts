@@ -9,12 +9,13 @@ import type { Backend, BackendOptions, ServerOptions } from "./backend.ts";
 /** @param one which one it is, where there are several */
 export function oneStore(
   store: Store,
-  { timeoutMs, watcher, keepsStore }: BackendOptions,
+  { timeoutMs, watcher, coalesces, keepsStore }: BackendOptions,
   one?: ServerOptions,
 ): Backend {
   const server = one?.address;
-  const tier = store.batches ? coalesce(store, one?.slotOf) : direct(store);
-  const breaker = withBreaker(withDeadline(tier), timeoutMs, {
+  const tier = store.batches && coalesces ? coalesce(store, one?.slotOf) : direct(store);
+  const deadline = withDeadline(tier);
+  const breaker = withBreaker(deadline, timeoutMs, {
     changed: (isOpen) => watcher.breaker(isOpen),
     answered: () => watcher.answered(server),
   });
@@ -57,6 +58,9 @@ export function oneStore(
       // Whoever watches is not to take what has gone for something in trouble.
       if (breaker.isOpen) watcher.breaker(false);
     },
-    close: async () => (keepsStore ? undefined : store.close()),
+    async close() {
+      deadline.close();
+      if (!keepsStore) await store.close();
+    },
   };
 }

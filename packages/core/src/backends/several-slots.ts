@@ -7,6 +7,8 @@ import { joined, type SlotPart, undoing } from "./slots.ts";
 /** Where the parts go. A slot may move while a decision is under way. */
 export interface Servers extends Pick<Backend, "settle" | "revoke"> {
   decideAt(slot: number, ...question: Parameters<Backend["decide"]>): void;
+  /** Told of keys that get units back. */
+  gaveBack(keys: readonly string[]): void;
 }
 
 /**
@@ -90,7 +92,8 @@ function charge(
 function undo({ check }: SlotPart, servers: Servers, outcome: Outcome): void {
   // What was given back may not be had again for nothing.
   if (check.nonce) servers.revoke([check.nonce.key], () => {});
-  servers.settle(undoing(check, outcome), () => {});
+  servers.gaveBack(check.keys);
+  servers.settle(undoing(check, outcome), () => servers.gaveBack(check.keys));
 }
 
 /** What is on trial alone is waited for half as long: then there is time left for the others. */

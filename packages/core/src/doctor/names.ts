@@ -16,7 +16,7 @@ export type Name =
   | { readonly is: "foreign"; readonly shape: string };
 
 /** `{<kind>:<value>}`; a number of its own where a limit is split. */
-const IDENTITY = /^\{([a-z]{1,16}):[A-Za-z0-9._~-]{1,64}(?:#\d{1,2})?\}/;
+const IDENTITY = /^\{([a-z]{1,16}):[A-Za-z0-9._~-]{1,64}(?:#\d{3})?\}/;
 
 /** A policy's name, or one behind that of a group or route, and an algorithm. Newer versions may have more of these. */
 const POLICY = /^:([A-Za-z0-9._~-]{1,129}):([a-z]{2})$/;

@@ -17,6 +17,7 @@ export const degradedDecision = (
   degraded: { rule, reason },
   blocked: false,
   replayed: false,
+  cached: false,
   receipt: undefined,
 });
 
@@ -28,10 +29,22 @@ const MOST_LOCAL = 10_000;
 
 /** This process's memory for the time without a store. Made when it is first needed. */
 export class LocalMemory {
+  readonly #overflowed: () => void;
   #store: Store | undefined;
 
+  /** @param overflowed called when newcomers are counted together */
+  constructor(overflowed: () => void) {
+    this.#overflowed = overflowed;
+  }
+
   get store(): Store {
-    return (this.#store ??= memoryStore({ maxEntries: MOST_LOCAL }));
+    return (this.#store ??= this.#made());
+  }
+
+  #made(): Store {
+    const store = memoryStore({ maxEntries: MOST_LOCAL });
+    store.onOverflow?.(this.#overflowed);
+    return store;
   }
 
   /** Forgets everything: the store is back, and only what it counts holds. */

@@ -161,6 +161,7 @@ function guardOn<R, S>(
         idempotencyKey: answers.idempotencyKey,
         failure: plan.failure.rule,
         local,
+        fresh: plan.settle !== undefined,
       };
       engine.decide(question, (decision) => {
         shared.waitedMs += performance.now() - start;
@@ -242,6 +243,7 @@ function partsOf(
       identity,
       cost: costs[i]!,
       ownCost: policy.cost !== undefined,
+      varies: named.choose !== undefined,
     };
   });
 }

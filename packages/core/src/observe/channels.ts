@@ -12,6 +12,8 @@ export interface DecisionMessage {
   /** The failure rule that answered; `undefined`: the store did. */
   readonly rule: "open" | "closed" | "local" | undefined;
   readonly reason: StoreErrorClass | undefined;
+  /** Whether it repeats an earlier refusal, and the store was not asked. */
+  readonly cached: boolean;
   /** How long it took, milliseconds. */
   readonly ms: number;
 }
@@ -42,7 +44,7 @@ export const decisionsAreWatched = (): boolean => decisions.hasSubscribers;
 
 /** @param names of the policies that were asked, for a decision that knows none */
 export function tellDecision(prefix: string, names: readonly string[], decision: Decision, ms: number): void {
-  const { allowed, verdicts, degraded } = decision;
+  const { allowed, verdicts, degraded, cached } = decision;
   const policies =
     verdicts.length > 0
       ? verdicts.map((verdict) => ({ name: verdict.policy, outcome: outcomeOf(verdict) }))
@@ -53,6 +55,7 @@ export function tellDecision(prefix: string, names: readonly string[], decision:
     policies,
     rule: degraded?.rule,
     reason: degraded?.reason,
+    cached,
     ms,
   };
   decisions.publish(message);

@@ -15,6 +15,8 @@ export type WarningCode =
   | "TIDEGATE_TRUSTS_EVERYBODY"
   /** Production, and every process counts for itself. Once. */
   | "TIDEGATE_NO_SHARED_STORE"
+  /** This process's memory is full of who is refused: newcomers are counted together. Once. */
+  | "TIDEGATE_MEMORY_FULL"
   /** A request met one limiter twice, and was counted once. Once, and to the debug log when nobody listens. */
   | "TIDEGATE_COUNTED_ONCE"
   /** A response had begun before its request was decided: it carries no fields. Once, and to the debug log when nobody listens. */

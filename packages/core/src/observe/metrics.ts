@@ -27,6 +27,13 @@ export const COUNTERS = {
     help: "Decisions of a failure rule, by the rule and by what the store failed with.",
     labels: ["limiter", "rule", "reason"],
   },
+  cachedRefusals: {
+    prometheus: "tidegate_cached_refusals_total",
+    openTelemetry: "tidegate.cached_refusals",
+    unit: "{decision}",
+    help: "Refusals that repeat an earlier one which still holds: the store was not asked.",
+    labels: ["limiter"],
+  },
   lateReplies: {
     prometheus: "tidegate_late_replies_total",
     openTelemetry: "tidegate.late_replies",
@@ -134,9 +141,10 @@ function listenersOf(to: Instruments, open: Map<string, number>): Record<string,
 }
 
 function tellDecision(to: Instruments, message: DecisionMessage): void {
-  const { prefix: limiter, allowed, policies, rule = "none", reason, ms } = message;
+  const { prefix: limiter, allowed, policies, rule = "none", reason, cached, ms } = message;
   for (const { name: policy, outcome } of policies) to.count("decisions", { limiter, policy, outcome, rule });
   to.duration(ms / 1000, { limiter, outcome: allowed ? "allowed" : "refused", rule });
+  if (cached) to.count("cachedRefusals", { limiter });
   if (reason) to.count("degraded", { limiter, rule, reason });
 }
 

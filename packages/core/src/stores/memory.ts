@@ -2,6 +2,7 @@ import type { Numbers } from "../algorithms/algorithm.ts";
 import type { Policy } from "../algorithms/policy.ts";
 import { wholeNumber } from "../options.ts";
 import { every } from "../timers.ts";
+import { ByEnd, type Ending } from "./by-end.ts";
 import type { Check, Done, Move, Outcome, Store } from "./store.ts";
 
 export interface MemoryStoreOptions {
@@ -11,11 +12,15 @@ export interface MemoryStoreOptions {
   clock?: () => number;
 }
 
-interface Entry {
+interface Entry extends Ending {
+  readonly key: string;
   state: unknown;
-  /** When the state means nothing, µs. */
-  ends: number;
+  shelf: Shelf;
 }
+
+/** What an entry's last answer was. They are forgotten in this order. */
+type Shelf = typeof ADMITTED | typeof REFUSED | typeof BLOCKED;
+const [ADMITTED, REFUSED, BLOCKED] = [0, 1, 2] as const;
 
 export interface MemoryStore extends Store {
   /** How many entries there are, those included that have ended and wait for the next sweep. */
@@ -45,52 +50,95 @@ const spanAfter = (now: number, ms: number): number => now - (now % 1000) + ms *
 const endAfter = (now: number, us: number): number => Math.ceil((now + us) / 1000) * 1000;
 
 /**
- * Keeps state in this process: for one process, for tests, for trying things out. Bounded: when it
- * is full, the entry not used for longest goes, and one whose last answer was a refusal only when
- * there are no others.
+ * Keeps state in this process: for one process, for tests, for trying things out. Bounded. When it is full, what is as
+ * if never used goes first, then what will be so soonest. Who is refused or blocked is never forgotten for somebody new:
+ * when nobody else is left, all newcomers are counted together, by one entry for each policy.
  *
  * @throws ConfigError when `maxEntries` is not a whole number above 0
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const most = wholeNumber("maxEntries", options.maxEntries ?? 100_000, 1, 2 ** 24 - 1);
   const clock = options.clock ?? steadyClock;
-  // All in order of last use. An entry stands in one of them. What people did by hand goes last.
-  const admitted = new Map<string, Entry>();
-  const refused = new Map<string, Entry>();
-  const blocked = new Map<string, Entry>();
-  const shelves = [admitted, refused, blocked];
+  const entries = new Map<string, Entry>();
+  const shelves = [new ByEnd<Entry>(), new ByEnd<Entry>(), new ByEnd<Entry>()];
+  /** Newcomers together, by policy. */
+  const together = new Map<string, Entry>();
   let sweeper: NodeJS.Timeout | undefined;
-
-  const size = () => admitted.size + refused.size + blocked.size;
+  const overflowListeners: (() => void)[] = [];
 
   function read(key: string, now: number): Entry | undefined {
-    const entry = admitted.get(key) ?? refused.get(key) ?? blocked.get(key);
-    if (!entry || entry.ends > now) return entry;
-    forget(key);
-    return undefined;
-  }
-
-  const forget = (key: string): boolean => admitted.delete(key) || refused.delete(key) || blocked.delete(key);
-
-  function write(key: string, entry: Entry, shelf: Map<string, Entry>): void {
-    forget(key);
-    if (size() >= most) evict();
-    shelf.set(key, entry);
-    sweeper ??= every(SWEEP_MS, sweep);
-  }
-
-  function evict(): void {
-    const shelf = shelves.find(({ size }) => size > 0)!;
-    for (const key of shelf.keys()) {
-      shelf.delete(key);
-      return;
+    const entry = entries.get(key);
+    if (entry) {
+      if (entry.ends > now) return entry;
+      remove(entry);
+      return undefined;
     }
+    const shared = together.size > 0 && !hasRoom(now) ? together.get(policyPartOf(key)) : undefined;
+    return shared && shared.ends > now ? shared : undefined;
+  }
+
+  function remove(entry: Entry): void {
+    shelves[entry.shelf]!.take(entry);
+    entries.delete(entry.key);
+  }
+
+  function forget(key: string): boolean {
+    const entry = entries.get(key);
+    if (entry) remove(entry);
+    return entry !== undefined;
+  }
+
+  function write(key: string, state: unknown, ends: number, shelf: Shelf, now: number): Entry {
+    const entry = entries.get(key) ?? newEntry(key, shelf, now);
+    if (entry.shelf !== shelf) shelves[entry.shelf]!.take(entry);
+    entry.state = state;
+    entry.ends = ends;
+    entry.shelf = shelf;
+    if (entry.key === key) shelves[shelf]!.put(entry);
+    return entry;
+  }
+
+  function newEntry(key: string, shelf: Shelf, now: number): Entry {
+    // What people did by hand has its place in any case.
+    if (shelf !== BLOCKED && !makeRoom(now)) return newcomers(policyPartOf(key));
+    const entry = entryOf(key, shelf);
+    entries.set(key, entry);
+    sweeper ??= every(SWEEP_MS, sweep);
+    return entry;
+  }
+
+  function newcomers(policy: string): Entry {
+    const known = together.get(policy);
+    if (known) return known;
+    const entry = entryOf(policy, ADMITTED);
+    together.set(policy, entry);
+    for (const listener of overflowListeners) listener();
+    return entry;
+  }
+
+  const hasRoom = (now: number): boolean => entries.size < most || goesFirst(now) !== undefined;
+
+  function makeRoom(now: number): boolean {
+    if (entries.size < most) return true;
+    const entry = goesFirst(now);
+    if (entry) remove(entry);
+    return entry !== undefined;
+  }
+
+  /** What is as if never used; else, of those that were let in, what will be so soonest. */
+  function goesFirst(now: number): Entry | undefined {
+    for (const shelf of shelves) {
+      const soonest = shelf.soonest();
+      if (soonest && soonest.ends <= now) return soonest;
+    }
+    return shelves[ADMITTED]!.soonest();
   }
 
   function sweep(): void {
     const now = clock();
-    for (const shelf of shelves) for (const [key, entry] of shelf) if (entry.ends <= now) shelf.delete(key);
-    if (size() === 0) stop();
+    for (const entry of entries.values()) if (entry.ends <= now) remove(entry);
+    for (const [policy, entry] of together) if (entry.ends <= now) together.delete(policy);
+    if (entries.size === 0) stop();
   }
 
   function stop(): void {
@@ -108,9 +156,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       return done(undefined, { ...kept.outcome, replayed: true });
     }
     const outcome = judge(check, now);
-    if (check.nonce && outcome.granted && !check.peek) {
-      const entry = { state: { outcome, replays: 0 }, ends: spanAfter(now, check.nonce.keepMs) };
-      write(check.nonce.key, entry, admitted);
+    // Without room for it, the next try is charged as usual.
+    if (check.nonce && outcome.granted && !check.peek && makeRoom(now)) {
+      write(check.nonce.key, { outcome, replays: 0 }, spanAfter(now, check.nonce.keepMs), ADMITTED, now);
     }
     done(undefined, outcome);
   }
@@ -128,16 +176,16 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       const key = keys[i]!;
       const cost = costs[i]!;
       let entry = entries[i];
-      const put = (state: unknown, shelf: Map<string, Entry>) => {
-        entry = { state, ends: endAfter(now, algorithm.keepFor(numbers[i]!, state, now)) };
-        write(key, entry, shelf);
+      const put = (state: unknown, shelf: Shelf) => {
+        entry = write(key, state, endAfter(now, algorithm.keepFor(numbers[i]!, state, now)), shelf, now);
       };
       if (!peek && granted && cost > 0 && room[i]! >= 1) {
-        put(algorithm.charge(numbers[i]!, entry?.state, now, cost, lease), admitted);
+        put(algorithm.charge(numbers[i]!, entry?.state, now, cost, lease), ADMITTED);
       } else if (!peek && room[i]! < 1 && entry && cost <= limit) {
         const mended = algorithm.mend(numbers[i]!, entry.state, now, entry.ends - now);
-        if (mended !== undefined) put(mended, refused);
-        else write(key, entry, refused);
+        if (mended !== undefined) put(mended, REFUSED);
+        else if (entry.shelf !== REFUSED && entry.key === key)
+          write(key, entry.state, entry.ends, REFUSED, now);
       }
       words.push(...algorithm.report(numbers[i]!, entry?.state, now, cost));
       if (policies[i]!.mode === "shadow") words.push(room[i]! >= 1 ? 1 : 0);
@@ -148,7 +196,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   function settle({ kind, policy, key, units, mark, lease }: Move, now: number): number {
     const { algorithm } = policy;
     const numbers = numbersOf(policy, now);
-    const entry = read(key, now);
+    const found = read(key, now);
+    // What newcomers share was charged by others too. A slot in flight has a name of its own.
+    const entry = found?.key === key || algorithm.renew ? found : undefined;
     if (kind === "credit") {
       const state = entry && algorithm.credit(numbers, entry.state, now, units, mark, lease);
       if (state === undefined) return 0;
@@ -158,15 +208,15 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     if (kind === "renew") {
       const state = entry && algorithm.renew?.(numbers, entry.state, now, units, lease);
       if (state === undefined) return 0;
-      write(key, { state, ends: endAfter(now, algorithm.keepFor(numbers, state, now)) }, admitted);
+      write(key, state, endAfter(now, algorithm.keepFor(numbers, state, now)), ADMITTED, now);
       return units;
     }
     // Into debt, as deep as the limit at most.
-    const most = algorithm.room(numbers, entry?.state, now, 1, 1, lease) + numbers.a;
+    const most = algorithm.room(numbers, found?.state, now, 1, 1, lease) + numbers.a;
     const charged = Math.min(units, Math.max(0, most));
     if (charged === 0) return 0;
-    const state = algorithm.charge(numbers, entry?.state, now, charged, lease);
-    write(key, { state, ends: endAfter(now, algorithm.keepFor(numbers, state, now)) }, admitted);
+    const state = algorithm.charge(numbers, found?.state, now, charged, lease);
+    write(key, state, endAfter(now, algorithm.keepFor(numbers, state, now)), ADMITTED, now);
     return charged;
   }
 
@@ -181,19 +231,36 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     },
     forget: (keys, done) => done(undefined, keys.filter(forget).length),
     block(key, ms, reason, done) {
-      write(key, { state: reason, ends: spanAfter(clock(), ms) }, blocked);
+      const now = clock();
+      write(key, reason, spanAfter(now, ms), BLOCKED, now);
       done(undefined, 1);
     },
     sweep,
     async close() {
       stop();
+      entries.clear();
+      together.clear();
       for (const shelf of shelves) shelf.clear();
     },
+    onOverflow: (listener) => void overflowListeners.push(listener),
     get size() {
-      return size();
+      return entries.size + together.size;
     },
   };
 }
+
+const entryOf = (key: string, shelf: Shelf): Entry => ({
+  key,
+  state: undefined,
+  shelf,
+  ends: 0,
+  bucket: undefined,
+  previous: undefined,
+  next: undefined,
+});
+
+/** What stands for the policy in a key, whoever is counted. */
+const policyPartOf = (key: string): string => key.slice(key.indexOf("}") + 1);
 
 const numbersOf = ({ numbers, numbersAt }: Policy, now: number): Numbers =>
   numbersAt ? numbersAt(now / 1000) : numbers;

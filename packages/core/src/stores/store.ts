@@ -10,8 +10,12 @@ export interface Check {
   readonly costs: readonly number[];
   /** When whoever asked stops waiting: milliseconds of `performance.now()`. */
   readonly deadline: number;
+  /** Whether requests choose the numbers of some of the policies. */
+  readonly varies?: boolean;
   /** Judge, and write nothing. */
   readonly peek: boolean;
+  /** Ask, whatever is remembered: units come back as a rule. */
+  readonly fresh?: boolean;
   /** Keys under which the identities may be blocked. */
   readonly blocks: readonly string[];
   /** The id of the leases that concurrency policies take; `undefined` when there is none. */
@@ -45,6 +49,8 @@ export interface Outcome {
   readonly words: readonly number[];
   /** Set when an identity is blocked: µs left, or `Infinity`. Then `words` mean nothing. */
   readonly blockedUs: number | undefined;
+  /** Whether an earlier refusal was remembered, and nobody asked. */
+  readonly cached?: boolean;
   /** Whether this is the answer to an earlier check with the same nonce. */
   readonly replayed: boolean;
 }
@@ -84,6 +90,8 @@ export interface Store {
   onConnected?(listener: () => void): void;
   /** Sends what is asked within `act` in as few packets as it can. */
   cork?(act: () => void): void;
+  /** Has somebody told when newcomers are counted together, as there is no room for more. */
+  onOverflow?(listener: () => void): void;
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;
