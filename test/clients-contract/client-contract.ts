@@ -188,7 +188,7 @@ export function scriptClientContract({ library, share, title }: Way): void {
 
     it("is down while there is no server at first, and ready soon after it comes", async (test) => {
       const port = await latePort();
-      const { becomes, client, states, send } = opened(test, { port });
+      const { becomes, states, send } = opened(test, { port });
       await becomes("down");
       const answer = send("ping");
       await sleep(1200);

@@ -19,7 +19,7 @@ import { names, policyOf, rates } from "../decisions/algorithms.ts";
 import { freshPrefix } from "../harness/pair.ts";
 
 /** What a test asks for; where it is counted is the subject's affair. */
-export type Wanted = Omit<Config, "redis" | "store" | "shareConnection">;
+type Wanted = Omit<Config, "redis" | "store" | "shareConnection">;
 
 export interface StoreSubject {
   /** A limiter, as another process would have it: the test closes it. */

@@ -2,6 +2,7 @@ import type { Algorithm } from "./algorithms/algorithm.ts";
 import type { Policy } from "./algorithms/policy.ts";
 import type { Charge, Decision, Verdict } from "./decision.ts";
 import type { Identity } from "./identity/identity.ts";
+import { listOf } from "./lists.ts";
 import { OwnReceipt } from "./receipt.ts";
 import type { Check, Outcome } from "./stores/store.ts";
 
@@ -23,8 +24,7 @@ export interface Part {
 export function explain(parts: readonly Part[], cost: number, check: Check, outcome: Outcome): Decision {
   const { granted, words, blockedUs } = outcome;
   if (blockedUs !== undefined) return blockedDecision(parts, cost, blockedUs, outcome.now);
-  // Of their length from the beginning, where it is known: a list that is pushed to keeps room for seventeen.
-  const verdicts = new Array<Verdict>(outcome.places?.length ?? parts.length);
+  const verdicts = listOf<Verdict>(outcome.places?.length ?? parts.length);
   let charges: Charge[] | undefined;
   let told = 0;
   let at = 0;

@@ -8,6 +8,7 @@ export type {
   Mode,
   Policy,
   PolicyOptions,
+  Scope,
   Unit,
   WindowOptions,
 } from "./algorithms/policy.ts";

@@ -4,6 +4,7 @@ import type { Failure } from "./failure-rules.ts";
 import { identityText } from "./identity/identity.ts";
 import { blockKeyOf, digest, keyOf, nonceKeyOf, shardOf } from "./identity/key.ts";
 import { uniqueId } from "./ids.ts";
+import { listOf } from "./lists.ts";
 import type { Settings } from "./settings.ts";
 import type { Shards } from "./shards.ts";
 import type { Check } from "./stores/store.ts";
@@ -34,10 +35,9 @@ export function checkOf(
 ): Check {
   // However long a request's own functions took, the store is asked: a slow one is no way to pass uncounted.
   const leastMs = settings.timeoutMs / 4;
-  // Of their length from the beginning: a list that is pushed to keeps room for seventeen.
-  const policies = new Array<Policy>(parts.length);
-  const keys = new Array<string>(parts.length);
-  const costs = new Array<number>(parts.length);
+  const policies = listOf<Policy>(parts.length);
+  const keys = listOf<string>(parts.length);
+  const costs = listOf<number>(parts.length);
   let takesLease = false;
   let varies = false;
   for (let i = 0; i < parts.length; i++) {

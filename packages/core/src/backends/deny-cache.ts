@@ -126,7 +126,9 @@ export function withDenyCache(
   }
 
   function clearAll(): void {
-    for (const key of [...known.keys()]) clear([key]);
+    const now = clock();
+    for (const key of known.keys()) cleared.set(key, now);
+    known.clear();
   }
 
   next.onGiveBack?.(clear);

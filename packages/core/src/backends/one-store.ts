@@ -51,7 +51,7 @@ export function oneStore(
       });
     },
     forget: (keys, done) => store.forget(keys, done),
-    revoke: (nonces, done) => (store.revoke ?? store.forget).call(store, nonces, done),
+    revoke: (nonces, done) => (store.revoke ? store.revoke(nonces, done) : store.forget(nonces, done)),
     block: (key, ms, reason, done) => store.block(key, ms, reason, done),
     stop() {
       breaker.stop();

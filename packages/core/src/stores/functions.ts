@@ -53,4 +53,4 @@ export function functionRunner(client: ScriptClient, library: Library, script: s
 }
 
 const isNotFound = (error: unknown): boolean =>
-  error instanceof Error && /^ERR Function not found/.test(error.message);
+  error instanceof Error && error.message.startsWith("ERR Function not found");
