@@ -24,7 +24,15 @@ export function clusterBackend(
   options: BackendOptions,
 ): Backend {
   const servers = new Map<string, Backend>();
-  const slotFor = (key: string) => slotOfKey(cluster.keyPrefix + key);
+  // A key is asked for by whoever routes it and by whoever gathers a batch, one right after the other.
+  let lastKey = "";
+  let lastSlot = -1;
+  const slotFor = (key: string): number => {
+    if (key === lastKey && lastSlot >= 0) return lastSlot;
+    lastKey = key;
+    lastSlot = slotOfKey(cluster.keyPrefix + key);
+    return lastSlot;
+  };
   let waiting: (() => void)[] = [];
   let tellKnown = () => {};
   let gaveBack: (keys: readonly string[]) => void = () => {};

@@ -30,6 +30,7 @@ export const partOf = (check: Check, places: readonly number[], blocks: readonly
 export function slotOf(check: Check, slotFor: (key: string) => number): number | undefined {
   const { keys, blocks, nonce } = check;
   const slot = slotFor(keys[0]!);
+  if (keys.length === 1 && blocks.length === 0 && !nonce) return slot;
   const head = headOf(keys[0]!);
   const isElsewhere = (key: string) => !key.startsWith(head) && slotFor(key) !== slot;
   if (keys.some(isElsewhere) || blocks.some(isElsewhere) || (nonce && isElsewhere(nonce.key)))
