@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { Identity } from "./identity.ts";
 
 const PLAIN = /^[A-Za-z0-9._~-]{1,64}$/;
@@ -14,8 +15,20 @@ export function digest(text: string, secret?: string): string {
  * so that no text chooses its slot, meets another's key or grows the key without end.
  */
 export function safeValue(text: string): string {
-  return PLAIN.test(text) && !text.startsWith("h.") ? text : `h.${digest(text)}`;
+  if (PLAIN.test(text) && !text.startsWith("h.")) return text;
+  const known = digests.get(text);
+  if (known !== undefined) return known;
+  const value = `h.${digest(text)}`;
+  // What is very long comes seldom twice, and would fill the memory that this is to spare.
+  if (text.length <= MOST_KEPT) digests.set(text, value);
+  return value;
 }
+
+/** Digests of the identities that came last. API keys are no identities: these are not kept. */
+const digests = new LRUCache<string, string>({ max: 5_000 });
+
+/** Characters. */
+const MOST_KEPT = 256;
 
 /** `<prefix>:{<kind>:<value>}:<policy>:<tag>`: all keys of one identity share a slot. */
 export function keyOf(prefix: string, identity: Identity, policy: string, tag: string): string {
