@@ -76,7 +76,11 @@ export function clusterBackend(
     const known = servers.get(address);
     if (known) return known;
     const slotOf = ({ keys }: Check) => slotFor(keys[0]!);
-    const made = oneStore(storeFor(cluster.node(address)), watchedBy(address), { address, slotOf });
+    const isHere = () => servers.get(address) === made;
+    const made: Backend = oneStore(storeFor(cluster.node(address)), watchedWhile(isHere), {
+      address,
+      slotOf,
+    });
     servers.set(address, made);
     return made;
   }
@@ -84,22 +88,28 @@ export function clusterBackend(
   function leave(address: string): void {
     const server = servers.get(address);
     servers.delete(address);
+    if (server?.isOpen) options.watcher.breaker(false);
     server?.stop();
     void server?.close();
     options.watcher.answered(address);
   }
 
-  /** A server that does not answer may have been replaced. */
-  function watchedBy(address: string): BackendOptions {
+  /**
+   * A server that does not answer may have been replaced. What was under way to one that has left says nothing: nobody
+   * would ever hear that it is well again.
+   */
+  function watchedWhile(isHere: () => boolean): BackendOptions {
     const { watcher } = options;
     return {
       ...options,
       watcher: {
-        ...watcher,
+        answered: (server) => isHere() && watcher.answered(server),
         failed(error, server) {
-          if (servers.has(address)) cluster.refresh();
+          if (!isHere()) return;
+          cluster.refresh();
           watcher.failed(error, server);
         },
+        breaker: (isOpen) => isHere() && watcher.breaker(isOpen),
       },
     };
   }
