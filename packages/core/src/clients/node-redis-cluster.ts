@@ -1,17 +1,11 @@
 import { every } from "../timers.ts";
-import {
-  type ClientDone,
-  type ClientState,
-  type ClusterClient,
-  isRedirection,
-  type ScriptClient,
-} from "./client.ts";
+import type { ClientState, ClusterClient } from "./client.ts";
+import { OwnNode } from "./node-redis-cluster-node.ts";
 import { SharedCluster } from "./node-redis-cluster-shared.ts";
 import { type NodeRedisOptions, OwnConnection } from "./node-redis.ts";
 import {
   areSame,
   clusterPrefixOf,
-  noConnection,
   type NodeRedisCluster,
   type NodeRedisLike,
   type Owners,
@@ -29,10 +23,6 @@ const REFRESH_MS = 250;
 
 /** How long a server that the application named may say nothing, milliseconds. */
 const SILENT_MS = 1500;
-
-/** How often a command is sent on, and how long it waits where its keys are on the move, milliseconds. */
-const REDIRECTIONS = 5;
-const TRY_AGAIN_MS = 10;
 
 /** How long the connection to a server that has no slots yet is kept after its last use, milliseconds. */
 const SPARE_MS = 10_000;
@@ -58,7 +48,7 @@ class OwnCluster implements ClusterClient {
   readonly keyPrefix: string;
   readonly #cluster: NodeRedisCluster;
   readonly #looking: NodeJS.Timeout;
-  readonly #nodes = new Map<string, Node>();
+  readonly #nodes = new Map<string, OwnNode>();
   #owners: Owners = [];
   #state: ClientState = "connecting";
   #trouble: unknown;
@@ -98,7 +88,7 @@ class OwnCluster implements ClusterClient {
     return primariesIn(this.#owners);
   }
 
-  node(address: string): Node {
+  node(address: string): OwnNode {
     const node = this.#nodeAt(address);
     node.isSpare = false;
     return node;
@@ -167,11 +157,11 @@ class OwnCluster implements ClusterClient {
       if (node.isSpare && now - node.usedAt > SPARE_MS) void node.close();
   }
 
-  #nodeAt(address: string): Node {
+  #nodeAt(address: string): OwnNode {
     const known = this.#nodes.get(address);
     if (known) return known;
     const line = new OwnConnection(() => clientFor(this.#cluster, address), this.keyPrefix);
-    const made = new Node(line, {
+    const made = new OwnNode(line, {
       nodeAt: (other) => this.#nodeAt(other),
       refresh: () => this.refresh(),
       closed: () => this.#nodes.delete(address),
@@ -206,94 +196,6 @@ function clientFor(cluster: NodeRedisCluster, address: string): NodeRedisLike {
   const server = { address, host, port, readonly: false, client: undefined };
   cluster.nodeClient(server).catch(() => {});
   return server.client!;
-}
-
-interface Hub {
-  nodeAt(address: string): Node;
-  refresh(): void;
-  closed(): void;
-}
-
-/** One server of a Cluster. */
-class Node implements ScriptClient {
-  readonly resends = false;
-  readonly renew: () => void;
-  /** Whether it is only here as others have sent something on to it. */
-  isSpare = true;
-  usedAt = performance.now();
-  readonly #line: ScriptClient;
-  readonly #hub: Hub;
-  #waiting: (() => void)[] = [];
-  #listener: () => void = () => {};
-
-  constructor(line: ScriptClient, hub: Hub) {
-    this.#line = line;
-    this.#hub = hub;
-    this.renew = () => hub.refresh();
-    line.onState(() => {
-      this.#goOn();
-      this.#listener();
-    });
-  }
-
-  get state(): ClientState {
-    return this.#line.state;
-  }
-
-  get trouble(): unknown {
-    return this.#line.trouble;
-  }
-
-  onState(listener: () => void): void {
-    this.#listener = listener;
-  }
-
-  send(command: string, args: readonly (string | number)[], done: ClientDone): void {
-    this.#line.send(command, args, this.#followed(this, command, args, done, REDIRECTIONS));
-  }
-
-  async close(): Promise<void> {
-    this.#listener = () => {};
-    this.#hub.closed();
-    await this.#line.close();
-    this.#goOn();
-  }
-
-  /** What a server refuses with MOVED, ASK or TRYAGAIN it has not executed. @param by the one that answers */
-  #followed(
-    by: Node,
-    command: string,
-    args: readonly (string | number)[],
-    done: ClientDone,
-    left: number,
-  ): ClientDone {
-    return (error, reply) => {
-      if (left === 0 || !isRedirection(error)) return done(error, reply, by !== this);
-      const [kind, , address = ""] = (error as Error).message.split(" ");
-      const sendTo = (next: Node) =>
-        next.#take(kind === "ASK", command, args, this.#followed(next, command, args, done, left - 1));
-      if (kind === "TRYAGAIN") return void setTimeout(sendTo, TRY_AGAIN_MS, this);
-      if (kind === "MOVED") this.#hub.refresh();
-      sendTo(this.#hub.nodeAt(address));
-    };
-  }
-
-  /** Carries out what another server has sent here. It may be new, and not be connected yet. */
-  #take(isAsked: boolean, command: string, args: readonly (string | number)[], done: ClientDone): void {
-    this.usedAt = performance.now();
-    if (this.state === "connecting")
-      return void this.#waiting.push(() => this.#take(isAsked, command, args, done));
-    if (this.state === "down") return done(noConnection(), undefined);
-    // It holds for the next command only, and nothing comes between.
-    if (isAsked) this.#line.send("asking", [], () => {});
-    this.#line.send(command, args, done);
-  }
-
-  #goOn(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const go of waiting) go();
-  }
 }
 
 /** From anywhere on, and round. */
