@@ -87,9 +87,8 @@ export function clusterBackend(
 
   function leave(address: string): void {
     const server = servers.get(address);
-    servers.delete(address);
-    if (server?.isOpen) options.watcher.breaker(false);
     server?.stop();
+    servers.delete(address);
     void server?.close();
     options.watcher.answered(address);
   }

@@ -15,8 +15,9 @@ export function oneStore(
   const server = one?.address;
   const tier = store.batches && coalesces ? coalesce(store, one?.slotOf) : direct(store);
   const deadline = withDeadline(tier);
+  let isStopped = false;
   const breaker = withBreaker(deadline, timeoutMs, {
-    changed: (isOpen) => watcher.breaker(isOpen),
+    changed: (isOpen) => isStopped || watcher.breaker(isOpen),
     answered: () => watcher.answered(server),
   });
   // What failed after decisions only, such as a give-back, leaves nothing to look with: the connection says that it is over.
@@ -55,8 +56,9 @@ export function oneStore(
     block: (key, ms, reason, done) => store.block(key, ms, reason, done),
     stop() {
       breaker.stop();
-      // Whoever watches is not to take what has gone for something in trouble.
-      if (breaker.isOpen) watcher.breaker(false);
+      // Whoever watches is not to take what has gone for something in trouble, nor hear of its end twice.
+      if (breaker.isOpen && !isStopped) watcher.breaker(false);
+      isStopped = true;
     },
     async close() {
       deadline.close();
