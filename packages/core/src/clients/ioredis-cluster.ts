@@ -6,6 +6,7 @@ import {
   isRedirection,
   type ScriptClient,
 } from "./client.ts";
+import { noConnection, prefixed, spreadingPrefix } from "./commands.ts";
 import type { IoredisOptions } from "./ioredis.ts";
 import { callOn, corked, type IoredisCluster, type IoredisServer, OURS, STATES } from "./ioredis-shape.ts";
 
@@ -46,7 +47,7 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
       "a Cluster client with enableAutoPipelining hands MOVED to its callers; leave shareConnection out";
     throw new ConfigError("TIDEGATE_OPTION_INVALID", "shareConnection", share, advice);
   }
-  const keyPrefix = prefixOf(given);
+  const keyPrefix = spreadingPrefix("redis.options.keyPrefix", given.options.keyPrefix ?? "");
   const cluster = share ? given : duplicateOf(given);
   const nodes = new Map<string, Node>();
   let changed = () => {};
@@ -125,13 +126,6 @@ export function ioredisCluster(given: IoredisCluster, { share = false }: Ioredis
   };
 }
 
-/** Braces would choose one slot for every key. */
-function prefixOf({ options: { keyPrefix = "" } }: IoredisCluster): string {
-  if (!/[{}]/.test(keyPrefix)) return keyPrefix;
-  const advice = "a keyPrefix with braces puts every key into one slot; give the client one without";
-  throw new ConfigError("TIDEGATE_OPTION_INVALID", "redis.options.keyPrefix", keyPrefix, advice);
-}
-
 /** A Cluster client with the same servers and credentials, and our settings. */
 function duplicateOf(cluster: IoredisCluster): IoredisCluster {
   // What stands with a start-up server goes before redisOptions; and ioredis 5 does not merge these.
@@ -202,7 +196,7 @@ class Node implements ScriptClient {
 
   send(command: string, args: readonly (string | number)[], done: ClientDone): void {
     const server = this.#server;
-    if (!server) return done(new Error("Connection is closed."), undefined);
+    if (!server) return done(noConnection(), undefined);
     callOn(server, command, this.#prefixed(command, args, server), (error, reply) => {
       if (!isRedirection(error)) return done(error, reply);
       callOn(this.#cluster, command, args, (error, reply) => done(unwrapped(error), reply, true));
@@ -223,10 +217,8 @@ class Node implements ScriptClient {
 
   /** The Cluster's own prefix is put before keys by its router only. */
   #prefixed(command: string, args: readonly (string | number)[], server: IoredisServer) {
-    const prefix = this.#cluster.options.keyPrefix;
-    if (!prefix || server.options.keyPrefix || !RUNS.has(command)) return args;
-    const keys = Number(args[1]);
-    return args.map((arg, i) => (i > 1 && i < 2 + keys ? `${prefix}${arg}` : arg));
+    const { keyPrefix = "" } = this.#cluster.options;
+    return server.options.keyPrefix ? args : prefixed(keyPrefix, command, args);
   }
 
   readonly #ready = () => {
@@ -255,9 +247,6 @@ function unwrapped(error: unknown): unknown {
   if (!(error instanceof Error) || !GIVEN_UP.test(error.message)) return error;
   return new Error(error.message.replace(GIVEN_UP, "").replace(/^(MOVED|ASK)\b/, "TRYAGAIN"));
 }
-
-/** Commands that name keys: script or function, number of keys, keys. */
-const RUNS = new Set(["evalsha", "eval", "fcall"]);
 
 /** As `slots` writes it. */
 const addressOf = ({ host, port }: IoredisServer["options"]): string => `${host}:${port}`;

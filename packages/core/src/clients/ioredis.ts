@@ -1,5 +1,6 @@
 import { ConfigError } from "../errors.ts";
 import type { ClientState, ScriptClient } from "./client.ts";
+import { noConnection } from "./commands.ts";
 import {
   callOn,
   corked,
@@ -95,7 +96,7 @@ function theirs(client: IoredisServer): ScriptClient {
     send(command, args, done) {
       // It would wait in the client's own queue, for as long as that likes.
       if (watched.state === "ready") watched.send(command, args, done);
-      else done(new Error("Connection is closed."), undefined);
+      else done(noConnection(), undefined);
     },
     async close() {
       watched.stop();

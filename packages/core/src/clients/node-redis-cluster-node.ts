@@ -1,5 +1,5 @@
 import { type ClientDone, type ClientState, isRedirection, type ScriptClient } from "./client.ts";
-import { noConnection } from "./node-redis-shape.ts";
+import { noConnection } from "./commands.ts";
 
 /** How often a command is sent on, and how long it waits where its keys are on the move, milliseconds. */
 const REDIRECTIONS = 5;

@@ -6,17 +6,16 @@ import {
   isRedirection,
   type ScriptClient,
 } from "./client.ts";
+import { noConnection, prefixed } from "./commands.ts";
 import {
   areSame,
   clusterPrefixOf,
-  noConnection,
   type NodeRedisCluster,
   type NodeRedisLike,
   type Owners,
   ownersBy,
   ownersOf,
   PLAIN,
-  prefixed,
   tellOf,
   written,
 } from "./node-redis-shape.ts";

@@ -1,5 +1,5 @@
-import { ConfigError } from "../errors.ts";
 import type { ClientDone, ScriptClient } from "./client.ts";
+import { noConnection, spreadingPrefix } from "./commands.ts";
 
 /**
  * What is used of `redis` (node-redis) 5 and 6, by its shape: it need not be installed, and two
@@ -122,8 +122,6 @@ export const PLAIN = { typeMapping: {}, timeout: undefined, abortSignal: undefin
 /** What the library says of a connection that has gone, in words which no other library uses. */
 const GONE = /^(Disconnects client|The client is (closed|offline)|The command was aborted)$/;
 
-export const noConnection = () => new Error("Connection is closed.");
-
 /** The library takes strings only. */
 export const written = (command: string, args: readonly (string | number)[]): string[] => [
   command,
@@ -142,26 +140,12 @@ export function tellOf(promise: Promise<unknown>, done: ClientDone, elsewhere?: 
   );
 }
 
-/** Commands that name keys: script or function, number of keys, keys. */
-const RUNS = new Set(["evalsha", "eval", "fcall"]);
-
-/** With a prefix put before the keys: the library does not do it for commands that are sent as they are. */
-export function prefixed(prefix: string, command: string, args: readonly (string | number)[]) {
-  if (!prefix || !RUNS.has(command)) return args;
-  const keys = Number(args[1]);
-  return args.map((arg, i) => (i > 1 && i < 2 + keys ? `${prefix}${arg}` : arg));
-}
-
 export const prefixOf = ({ keyPrefix = "" }: { readonly keyPrefix?: string | Uint8Array }): string =>
   typeof keyPrefix === "string" ? keyPrefix : Buffer.from(keyPrefix).toString();
 
 /** @throws ConfigError when it has braces: they would choose one slot for every key */
-export function clusterPrefixOf({ _options }: NodeRedisCluster): string {
-  const prefix = prefixOf(_options);
-  if (!/[{}]/.test(prefix)) return prefix;
-  const advice = "a keyPrefix with braces puts every key into one slot; give the client one without";
-  throw new ConfigError("TIDEGATE_OPTION_INVALID", "redis.keyPrefix", prefix, advice);
-}
+export const clusterPrefixOf = ({ _options }: NodeRedisCluster): string =>
+  spreadingPrefix("redis.keyPrefix", prefixOf(_options));
 
 /** Whose address each slot's primary has, as far as somebody has the slot. */
 export type Owners = readonly (string | undefined)[];

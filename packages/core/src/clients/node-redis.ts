@@ -1,13 +1,12 @@
 import { ConfigError } from "../errors.ts";
 import { every } from "../timers.ts";
 import type { ClientDone, ClientState, ScriptClient } from "./client.ts";
+import { noConnection, prefixed } from "./commands.ts";
 import {
   isNodeRedisCluster,
-  noConnection,
   type NodeRedisLike,
   oursOver,
   PLAIN,
-  prefixed,
   prefixOf,
   tellOf,
   written,
