@@ -4,7 +4,7 @@ import { wordsOf } from "../stores/protocol.ts";
 import type { Check, Done, Outcome } from "../stores/store.ts";
 import type { Backend } from "./backend.ts";
 
-/** Keys whose state is remembered. About 3 MB. */
+/** Keys whose state is remembered. */
 const MOST_KEYS = 10_000;
 
 /**
