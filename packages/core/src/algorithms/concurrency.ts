@@ -26,6 +26,7 @@ export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
   const lease = duration("concurrency.leaseMs", options.leaseMs ?? 30_000, 100);
   const numbers = { a: limit, b: lease * 1000, c: 0, lifetime: lease * 1000 };
   const unit = options.unit ?? "concurrent-requests";
+  const ofLimit = (other: number) => concurrency({ ...unsplit(options), limit: other });
   return policy(
     "concurrency",
     { ...options, unit },
@@ -34,8 +35,8 @@ export function concurrency<R = any>(options: ConcurrencyOptions<R>): Policy {
       numbers,
       limit,
       windowMs: undefined,
-      shareOf: (instances, index) =>
-        concurrency({ ...unsplit(options), limit: partOf(limit, instances, index) }),
+      shareOf: (instances, index) => ofLimit(partOf(limit, instances, index)),
+      ofLimit,
     },
   );
 }

@@ -45,14 +45,15 @@ export function fixedWindow<R = any>(options: FixedWindowOptions<R>): Policy {
   }
   const windowMs = duration("fixedWindow.window", window);
   const numbers = { a: limit, b: windowMs * 1000, c: align === "clock" ? -1 : 0, lifetime: windowMs * 1000 };
+  const ofLimit = (other: number) => fixedWindow({ ...unsplit(options), limit: other });
   return policy("fixedWindow", options, {
     algorithm: fixedWindowAlgorithm,
     numbers,
     limit,
     windowMs,
     rolling: false,
-    shareOf: (instances, index) =>
-      fixedWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
+    shareOf: (instances, index) => ofLimit(partOf(limit, instances, index)),
+    ofLimit,
   });
 }
 
@@ -69,6 +70,7 @@ function calendarWindow(
     lifetime: LONGEST_CALENDAR_US,
   });
   const boundsAt = calendar(unit, knownZone(timeZone));
+  const ofLimit = (other: number) => fixedWindow({ ...unsplit(options), limit: other });
   return policy("fixedWindow", options, {
     algorithm: fixedWindowAlgorithm,
     numbers: numbersOf({ start: 0, end: 1 }),
@@ -77,8 +79,8 @@ function calendarWindow(
     limit,
     windowMs: { day: 1, week: 7, month: 31 }[unit] * 86_400_000,
     rolling: false,
-    shareOf: (instances, index) =>
-      fixedWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
+    shareOf: (instances, index) => ofLimit(partOf(limit, instances, index)),
+    ofLimit,
   });
 }
 

@@ -50,19 +50,22 @@ function withInterval(
   const windowMs = (burst * interval) / 4000;
   // A bucket may be in debt by as much as it holds: then it takes twice as long.
   notTooSlow("gcra.burst", burst, windowMs * 2);
+  // As much more or less often as its burst is larger or smaller.
+  const ofLimit = (other: number) =>
+    withInterval(unsplit(options), other, intervalOf(interval, burst, other), equalShare);
   return policy("gcra", options, {
     algorithm: gcraAlgorithm,
     numbers: { a: burst, b: interval, c: 0, lifetime: Math.ceil((2 * burst * interval) / 4) },
     limit: burst,
     windowMs,
-    shareOf(instances, index) {
-      if (index === undefined) return equalShare(instances);
-      const share = partOf(burst, instances, index);
-      // As much less often as its burst is smaller.
-      return withInterval(unsplit(options), share, Math.ceil((interval * burst) / share), equalShare);
-    },
+    shareOf: (instances, index) =>
+      index === undefined ? equalShare(instances) : ofLimit(partOf(burst, instances, index)),
+    ofLimit,
   });
 }
+
+const intervalOf = (interval: number, burst: number, other: number): number =>
+  burst === 0 || other === 0 ? interval : Math.ceil((interval * burst) / other);
 
 /** The moment at which the bucket will be whole again (TAT), quarters of a µs. */
 export interface GcraState {

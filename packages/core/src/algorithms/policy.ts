@@ -55,6 +55,8 @@ export interface Policy {
    * With `index`, from 0, the parts are not quite equal, and together make the whole.
    */
   shareOf(instances: number, index?: number): Policy;
+  /** The same policy with another limit: its rate and its burst change in proportion, its window does not. */
+  ofLimit(limit: number): Policy;
 }
 
 /**
@@ -128,7 +130,7 @@ export function notTooSlow(option: string, value: number, windowMs: number): voi
   throw new ConfigError("TIDEGATE_OPTION_INVALID", option, value, advice);
 }
 
-type Made = Pick<Policy, "algorithm" | "numbers" | "limit" | "windowMs" | "shareOf"> &
+type Made = Pick<Policy, "algorithm" | "numbers" | "limit" | "windowMs" | "shareOf" | "ofLimit"> &
   Partial<Pick<Policy, "rolling" | "numbersAt" | "calendar">>;
 
 /** What a maker hands on. Checks the options that all have. */

@@ -12,14 +12,14 @@ const MOST_IN_LOG = 1000;
 export function slidingLog<R = any>(options: WindowOptions<R>): Policy {
   const { limit, window } = windowed("slidingLog", options, MOST_IN_LOG, "; use slidingWindow for more");
   const numbers = { a: limit, b: window * 1000, c: 0, lifetime: window * 1000 + 2 * limit };
-  const shareOf = (instances: number, index?: number) =>
-    slidingLog({ ...unsplit(options), limit: partOf(limit, instances, index) });
+  const ofLimit = (other: number) => slidingLog({ ...unsplit(options), limit: other });
   return policy("slidingLog", options, {
     algorithm: slidingLogAlgorithm,
     numbers,
     limit,
     windowMs: window,
-    shareOf,
+    shareOf: (instances, index) => ofLimit(partOf(limit, instances, index)),
+    ofLimit,
   });
 }
 

@@ -12,13 +12,14 @@ const MOST_IN_WINDOW = 2 ** 32 - 1;
 export function slidingWindow<R = any>(options: WindowOptions<R>): Policy {
   const { limit, window } = windowed("slidingWindow", options, MOST_IN_WINDOW, "; use tokenBucket for more");
   const numbers = { a: limit, b: window * 1000, c: 0, lifetime: window * 2000 };
+  const ofLimit = (other: number) => slidingWindow({ ...unsplit(options), limit: other });
   return policy("slidingWindow", options, {
     algorithm: slidingWindowAlgorithm,
     numbers,
     limit,
     windowMs: window,
-    shareOf: (instances, index) =>
-      slidingWindow({ ...unsplit(options), limit: partOf(limit, instances, index) }),
+    shareOf: (instances, index) => ofLimit(partOf(limit, instances, index)),
+    ofLimit,
   });
 }
 

@@ -37,6 +37,8 @@ export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
   notTooSlow("tokenBucket.refillPerSecond", rate, windowMs);
   // A bucket may be in debt by as much as it holds: then it takes twice as long.
   const numbers = { a: capacity, b: rate, c: 0, lifetime: Math.ceil(windowMs * 2000) };
+  const withRate = (holds: number, refillPerSecond: number) =>
+    tokenBucket({ ...unsplit(options), capacity: holds, refillPerSecond });
   return policy("tokenBucket", options, {
     algorithm: tokenBucketAlgorithm,
     numbers,
@@ -44,9 +46,9 @@ export function tokenBucket<R = any>(options: TokenBucketOptions<R>): Policy {
     windowMs,
     shareOf(instances, index) {
       const share = partOf(capacity, instances, index);
-      const part = index === undefined ? 1 / instances : share / capacity;
-      return tokenBucket({ ...unsplit(options), capacity: share, refillPerSecond: rate * part });
+      return withRate(share, rate * (index === undefined ? 1 / instances : share / capacity));
     },
+    ofLimit: (other) => withRate(other, capacity * other === 0 ? rate : rate * (other / capacity)),
   });
 }
 
