@@ -95,6 +95,36 @@ describe("the memory store", () => {
     });
   });
 
+  it("keeps policies apart when one takes the other's place within a decision", async () => {
+    const clock = fakeClock();
+    const policies = {
+      wide: fixedWindow({ limit: 10, window: "2h" }),
+      narrow: fixedWindow({ limit: 2, window: "1h" }),
+    };
+    const limiter = createLimiter({ store: memoryStore({ maxEntries: 1, clock: clock.now }), policies });
+    onTestFinished(() => limiter.close());
+    for (const allowed of [true, true, false])
+      expect((await limiter.decide({ identity: "x" })).allowed).toBe(allowed);
+  });
+
+  it("forgets to the millisecond what ends within one second", async () => {
+    const clock = fakeClock();
+    const store = memoryStore({ clock: clock.now });
+    const limiter = createLimiter({ store, policies: { p: fixedWindow({ limit: 1, window: "1m" }) } });
+    onTestFinished(() => limiter.close());
+    const sizes = [];
+    for (const identity of ["a", "b", "c"]) {
+      await limiter.decide({ identity });
+      clock.advance(10);
+    }
+    for (const ms of [59_969, 1, 9, 1, 10]) {
+      clock.advance(ms);
+      store.sweep();
+      sizes.push(store.size);
+    }
+    expect(sizes).toEqual([3, 2, 2, 1, 0]);
+  });
+
   it("forgets what has ended, by one timer that stops when nothing is left", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     const clock = fakeClock();

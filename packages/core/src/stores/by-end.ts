@@ -1,63 +1,64 @@
-/** Something that ends, as {@link ByEnd} keeps it. */
-export interface Ending {
-  /** When, µs. */
-  ends: number;
-  /** Where it is kept. Not to be touched by others. */
-  bucket: Bucket | undefined;
-  previous: Ending | undefined;
-  next: Ending | undefined;
+/** Each entry's neighbours among those that end in the same second; `NONE`: there is none on that side. */
+export interface Links {
+  next: Int32Array;
+  previous: Int32Array;
 }
 
+export const NONE = -1;
+
+/** The entries that end in one second, in the order in which they came. */
 interface Bucket {
-  readonly second: number;
-  first: Ending | undefined;
-  last: Ending | undefined;
+  first: number;
+  last: number;
 }
 
 /**
- * Things by the second in which they end. What ends soonest is found at once; putting, moving and
- * taking one costs the same however many there are, but for a second that nothing else ends in.
+ * Entries, by number, in lists by the second in which they end. What ends soonest is found at once; putting and taking
+ * one costs the same however many there are, but for a second that nothing else ends in.
  */
-export class ByEnd<T extends Ending> {
+export class ByEnd {
+  readonly #links: Links;
   readonly #buckets = new Map<number, Bucket>();
   /** A heap of the seconds that have a bucket: the least comes first. */
   readonly #seconds: number[] = [];
 
-  /** Puts one in its place, also when its end has changed. */
-  put(one: T): void {
-    const second = Math.floor(one.ends / 1_000_000);
-    if (one.bucket?.second === second) return;
-    this.take(one);
+  /** @param links shared with others of its kind: an entry is in one list at most */
+  constructor(links: Links) {
+    this.#links = links;
+  }
+
+  put(entry: number, second: number): void {
+    const { next, previous } = this.#links;
     let bucket = this.#buckets.get(second);
     if (!bucket) {
-      bucket = { second, first: undefined, last: undefined };
+      bucket = { first: NONE, last: NONE };
       this.#buckets.set(second, bucket);
       this.#push(second);
     }
-    one.bucket = bucket;
-    one.previous = bucket.last;
-    if (bucket.last) bucket.last.next = one;
-    else bucket.first = one;
-    bucket.last = one;
+    next[entry] = NONE;
+    previous[entry] = bucket.last;
+    if (bucket.last === NONE) bucket.first = entry;
+    else next[bucket.last] = entry;
+    bucket.last = entry;
   }
 
-  take(one: T): void {
-    const { bucket } = one;
-    if (!bucket) return;
-    if (one.previous) one.previous.next = one.next;
-    else bucket.first = one.next;
-    if (one.next) one.next.previous = one.previous;
-    else bucket.last = one.previous;
-    one.bucket = one.previous = one.next = undefined;
+  /** @param second in which it was put */
+  take(entry: number, second: number): void {
+    const { next, previous } = this.#links;
+    const [before, after] = [previous[entry]!, next[entry]!];
+    if (before !== NONE) next[before] = after;
+    else this.#buckets.get(second)!.first = after;
+    if (after !== NONE) previous[after] = before;
+    else this.#buckets.get(second)!.last = before;
   }
 
-  /** Of those that end in the soonest second the one that was put there first. */
-  soonest(): T | undefined {
+  /** Of those that end in the soonest second the one that was put there first; `NONE` when there are none. */
+  soonest(): number {
     for (;;) {
       const second = this.#seconds[0];
-      if (second === undefined) return undefined;
-      const first = this.#buckets.get(second)!.first;
-      if (first) return first as T;
+      if (second === undefined) return NONE;
+      const { first } = this.#buckets.get(second)!;
+      if (first !== NONE) return first;
       this.#buckets.delete(second);
       this.#pop();
     }

@@ -2,7 +2,8 @@ import type { Numbers } from "../algorithms/algorithm.ts";
 import type { Policy } from "../algorithms/policy.ts";
 import { wholeNumber } from "../options.ts";
 import { every } from "../timers.ts";
-import { ByEnd, type Ending } from "./by-end.ts";
+import { NONE } from "./by-end.ts";
+import { ADMITTED, BLOCKED, Entries, REFUSED, SHARED, type Shelf } from "./entries.ts";
 import type { Check, Done, Move, Outcome, Store } from "./store.ts";
 
 export interface MemoryStoreOptions {
@@ -11,16 +12,6 @@ export interface MemoryStoreOptions {
   /** Whole microseconds that never go back. The process's own steady clock by default. */
   clock?: () => number;
 }
-
-interface Entry extends Ending {
-  readonly key: string;
-  state: unknown;
-  shelf: Shelf;
-}
-
-/** What an entry's last answer was. They are forgotten in this order. */
-type Shelf = typeof ADMITTED | typeof REFUSED | typeof BLOCKED;
-const [ADMITTED, REFUSED, BLOCKED] = [0, 1, 2] as const;
 
 export interface MemoryStore extends Store {
   /** How many entries there are, those included that have ended and wait for the next sweep. */
@@ -41,7 +32,10 @@ const SWEEP_MS = 30_000;
 const REPLAYS = 3;
 
 /** µs since 1970 as the process saw it at its start, and steady since: a changed system time changes nothing. */
-const steadyClock = () => Math.floor((performance.timeOrigin + performance.now()) * 1000);
+function steadyClock(): () => number {
+  const { timeOrigin } = performance;
+  return () => Math.floor((timeOrigin + performance.now()) * 1000);
+}
 
 /** A span that may end a part of a millisecond early: no wait is told longer than it is. */
 const spanAfter = (now: number, ms: number): number => now - (now % 1000) + ms * 1000;
@@ -58,86 +52,72 @@ const endAfter = (now: number, us: number): number => Math.ceil((now + us) / 100
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const most = wholeNumber("maxEntries", options.maxEntries ?? 100_000, 1, 2 ** 24 - 1);
-  const clock = options.clock ?? steadyClock;
-  const entries = new Map<string, Entry>();
-  const shelves = [new ByEnd<Entry>(), new ByEnd<Entry>(), new ByEnd<Entry>()];
+  const clock = options.clock ?? steadyClock();
+  const entries = new Entries();
   /** Newcomers together, by policy. */
-  const together = new Map<string, Entry>();
+  const together = new Map<string, number>();
   let sweeper: NodeJS.Timeout | undefined;
   const overflowListeners: (() => void)[] = [];
 
-  function read(key: string, now: number): Entry | undefined {
-    const entry = entries.get(key);
-    if (entry) {
-      if (entry.ends > now) return entry;
-      remove(entry);
-      return undefined;
-    }
-    const shared = together.size > 0 && !hasRoom(now) ? together.get(policyPartOf(key)) : undefined;
-    return shared && shared.ends > now ? shared : undefined;
+  /** The entry that speaks for a key now. */
+  function read(key: string, now: number): number {
+    const entry = entries.find(key);
+    if (entry !== NONE) return isLive(entry, now) ? entry : NONE;
+    if (together.size === 0 || hasRoom(now)) return NONE;
+    const shared = together.get(policyPartOf(key));
+    return shared !== undefined && isLive(shared, now) ? shared : NONE;
   }
 
-  function remove(entry: Entry): void {
-    shelves[entry.shelf]!.take(entry);
-    entries.delete(entry.key);
-  }
+  const isLive = (entry: number, now: number): boolean => entries.ends[entry]! > now;
+
+  const stateOf = (entry: number): unknown => (entry === NONE ? undefined : entries.states[entry]);
 
   function forget(key: string): boolean {
-    const entry = entries.get(key);
-    if (entry) remove(entry);
-    return entry !== undefined;
+    const entry = entries.find(key);
+    if (entry !== NONE) entries.remove(entry);
+    return entry !== NONE;
   }
 
-  function write(key: string, state: unknown, ends: number, shelf: Shelf, now: number): Entry {
-    const entry = entries.get(key) ?? newEntry(key, shelf, now);
-    if (entry.shelf !== shelf) shelves[entry.shelf]!.take(entry);
-    entry.state = state;
-    entry.ends = ends;
-    entry.shelf = shelf;
-    if (entry.key === key) shelves[shelf]!.put(entry);
+  function write(key: string, state: unknown, ends: number, shelf: Shelf, now: number): number {
+    const known = entries.find(key);
+    const entry = known === NONE ? newEntry(key, shelf, now) : known;
+    entries.keep(entry, state, ends, shelf);
     return entry;
   }
 
-  function newEntry(key: string, shelf: Shelf, now: number): Entry {
+  function newEntry(key: string, shelf: Shelf, now: number): number {
     // What people did by hand has its place in any case.
     if (shelf !== BLOCKED && !makeRoom(now)) return newcomers(policyPartOf(key));
-    const entry = entryOf(key, shelf);
-    entries.set(key, entry);
     sweeper ??= every(SWEEP_MS, sweep);
-    return entry;
+    return entries.add(key, shelf);
   }
 
-  function newcomers(policy: string): Entry {
+  function newcomers(policy: string): number {
     const known = together.get(policy);
-    if (known) return known;
-    const entry = entryOf(policy, ADMITTED);
+    if (known !== undefined) return known;
+    const entry = entries.add(policy, SHARED);
     together.set(policy, entry);
     for (const listener of overflowListeners) listener();
     return entry;
   }
 
-  const hasRoom = (now: number): boolean => entries.size < most || goesFirst(now) !== undefined;
+  const hasRoom = (now: number): boolean => entries.size < most || entries.goesFirst(now) !== NONE;
 
   function makeRoom(now: number): boolean {
     if (entries.size < most) return true;
-    const entry = goesFirst(now);
-    if (entry) remove(entry);
-    return entry !== undefined;
-  }
-
-  /** What is as if never used; else, of those that were let in, what will be so soonest. */
-  function goesFirst(now: number): Entry | undefined {
-    for (const shelf of shelves) {
-      const soonest = shelf.soonest();
-      if (soonest && soonest.ends <= now) return soonest;
-    }
-    return shelves[ADMITTED]!.soonest();
+    const entry = entries.goesFirst(now);
+    if (entry !== NONE) entries.remove(entry);
+    return entry !== NONE;
   }
 
   function sweep(): void {
     const now = clock();
-    for (const entry of entries.values()) if (entry.ends <= now) remove(entry);
-    for (const [policy, entry] of together) if (entry.ends <= now) together.delete(policy);
+    entries.sweep(now);
+    for (const [policy, entry] of together) {
+      if (isLive(entry, now)) continue;
+      together.delete(policy);
+      entries.remove(entry);
+    }
     if (entries.size === 0) stop();
   }
 
@@ -148,49 +128,92 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
   function decide(check: Check, done: Done): void {
     const now = clock();
-    const blockedUs = Math.max(0, ...check.blocks.map((key) => (read(key, now)?.ends ?? now) - now));
+    const { blocks, nonce, peek } = check;
+    let blockedUs = 0;
+    for (let i = 0; i < blocks.length; i++) {
+      const block = read(blocks[i]!, now);
+      if (block !== NONE) blockedUs = Math.max(blockedUs, entries.ends[block]! - now);
+    }
     if (blockedUs > 0) return done(undefined, { granted: false, now, words: [], blockedUs, replayed: false });
-    const kept = check.nonce && (read(check.nonce.key, now)?.state as Kept | undefined);
+    const kept = nonce && (stateOf(read(nonce.key, now)) as Kept | undefined);
     if (kept && kept.replays < REPLAYS) {
-      if (!check.peek) kept.replays++;
+      if (!peek) kept.replays++;
       return done(undefined, { ...kept.outcome, replayed: true });
     }
     const outcome = judge(check, now);
     // Without room for it, the next try is charged as usual.
-    if (check.nonce && outcome.granted && !check.peek && makeRoom(now)) {
-      write(check.nonce.key, { outcome, replays: 0 }, spanAfter(now, check.nonce.keepMs), ADMITTED, now);
+    if (nonce && outcome.granted && !peek && makeRoom(now)) {
+      write(nonce.key, { outcome, replays: 0 }, spanAfter(now, nonce.keepMs), ADMITTED, now);
     }
     done(undefined, outcome);
   }
 
-  function judge({ policies, keys, costs, peek, lease }: Check, now: number): Outcome {
-    const numbers = policies.map((policy) => numbersOf(policy, now));
-    const entries = keys.map((key) => read(key, now));
-    const room = policies.map(({ algorithm }, i) =>
-      algorithm.room(numbers[i]!, entries[i]?.state, now, costs[i]!, 1, lease),
-    );
-    const granted = room.every((fits, i) => fits >= 1 || policies[i]!.mode === "shadow");
+  // Of the check that is being judged, policy by policy. Kept, as a decision is over before the next one begins.
+  const found: number[] = [];
+  const states: unknown[] = [];
+  const room: number[] = [];
 
+  function judge({ policies, keys, costs, peek, lease }: Check, now: number): Outcome {
+    let granted = true;
+    for (let i = 0; i < policies.length; i++) {
+      const policy = policies[i]!;
+      found[i] = read(keys[i]!, now);
+      states[i] = stateOf(found[i]!);
+      room[i] = policy.algorithm.room(numbersOf(policy, now), states[i], now, costs[i]!, 1, lease);
+      if (room[i]! < 1 && policy.mode !== "shadow") granted = false;
+    }
     const words: number[] = [];
-    policies.forEach(({ algorithm, limit }, i) => {
-      const key = keys[i]!;
+    for (let i = 0; i < policies.length; i++) {
+      const policy = policies[i]!;
       const cost = costs[i]!;
-      let entry = entries[i];
-      const put = (state: unknown, shelf: Shelf) => {
-        entry = write(key, state, endAfter(now, algorithm.keepFor(numbers[i]!, state, now)), shelf, now);
-      };
-      if (!peek && granted && cost > 0 && room[i]! >= 1) {
-        put(algorithm.charge(numbers[i]!, entry?.state, now, cost, lease), ADMITTED);
-      } else if (!peek && room[i]! < 1 && entry && cost <= limit) {
-        const mended = algorithm.mend(numbers[i]!, entry.state, now, entry.ends - now);
-        if (mended !== undefined) put(mended, REFUSED);
-        else if (entry.shelf !== REFUSED && entry.key === key)
-          write(key, entry.state, entry.ends, REFUSED, now);
+      const fits = room[i]! >= 1;
+      let state = states[i];
+      if (!peek && cost > 0) {
+        if (!fits) state = cost <= policy.limit ? refuse(policy, keys[i]!, found[i]!, state, now) : state;
+        else if (granted) state = charge(policy, keys[i]!, found[i]!, state, now, cost, lease);
       }
-      words.push(...algorithm.report(numbers[i]!, entry?.state, now, cost));
-      if (policies[i]!.mode === "shadow") words.push(room[i]! >= 1 ? 1 : 0);
-    });
+      const told = policy.algorithm.report(numbersOf(policy, now), state, now, cost);
+      for (let word = 0; word < told.length; word++) words.push(told[word]!);
+      if (policy.mode === "shadow") words.push(fits ? 1 : 0);
+    }
     return { granted, now, words, blockedUs: undefined, replayed: false };
+  }
+
+  function charge(
+    policy: Policy,
+    key: string,
+    entry: number,
+    before: unknown,
+    now: number,
+    units: number,
+    lease: string | undefined,
+  ): unknown {
+    const { algorithm } = policy;
+    const numbers = numbersOf(policy, now);
+    const state = algorithm.charge(numbers, before, now, units, lease);
+    keep(key, entry, state, endAfter(now, algorithm.keepFor(numbers, state, now)), ADMITTED, now);
+    return state;
+  }
+
+  /** Who was refused is remembered as such. */
+  function refuse(policy: Policy, key: string, entry: number, state: unknown, now: number): unknown {
+    if (entry === NONE) return state;
+    const { algorithm } = policy;
+    const numbers = numbersOf(policy, now);
+    const ends = entries.ends[entry]!;
+    const mended = algorithm.mend(numbers, state, now, ends - now);
+    if (mended === undefined) {
+      if (entries.keyOf(entry) === key) entries.keep(entry, state, ends, REFUSED);
+      return state;
+    }
+    keep(key, entry, mended, endAfter(now, algorithm.keepFor(numbers, mended, now)), REFUSED, now);
+    return mended;
+  }
+
+  /** Writes where it was read, unless an earlier policy of the check needed the place, or others share it. */
+  function keep(key: string, entry: number, state: unknown, ends: number, shelf: Shelf, now: number): void {
+    if (entry !== NONE && entries.keyOf(entry) === key) entries.keep(entry, state, ends, shelf);
+    else write(key, state, ends, shelf, now);
   }
 
   function settle({ kind, policy, key, units, mark, lease }: Move, now: number): number {
@@ -198,30 +221,32 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     const numbers = numbersOf(policy, now);
     const found = read(key, now);
     // What newcomers share was charged by others too. A slot in flight has a name of its own.
-    const entry = found?.key === key || algorithm.renew ? found : undefined;
+    const own = found !== NONE && (entries.shelfOf(found) !== SHARED || algorithm.renew !== undefined);
     if (kind === "credit") {
-      const state = entry && algorithm.credit(numbers, entry.state, now, units, mark, lease);
+      const state = own ? algorithm.credit(numbers, stateOf(found), now, units, mark, lease) : undefined;
       if (state === undefined) return 0;
-      entry!.state = state;
+      entries.states[found] = state;
       return units;
     }
     if (kind === "renew") {
-      const state = entry && algorithm.renew?.(numbers, entry.state, now, units, lease);
+      const state = own ? algorithm.renew?.(numbers, stateOf(found), now, units, lease) : undefined;
       if (state === undefined) return 0;
       write(key, state, endAfter(now, algorithm.keepFor(numbers, state, now)), ADMITTED, now);
       return units;
     }
     // Into debt, as deep as the limit at most.
-    const most = algorithm.room(numbers, found?.state, now, 1, 1, lease) + numbers.a;
+    const most = algorithm.room(numbers, stateOf(found), now, 1, 1, lease) + numbers.a;
     const charged = Math.min(units, Math.max(0, most));
     if (charged === 0) return 0;
-    const state = algorithm.charge(numbers, found?.state, now, charged, lease);
+    const state = algorithm.charge(numbers, stateOf(found), now, charged, lease);
     write(key, state, endAfter(now, algorithm.keepFor(numbers, state, now)), ADMITTED, now);
     return charged;
   }
 
   return {
-    decide: (batch, done) => batch.forEach((check, i) => decide(check, done[i]!)),
+    decide(batch, done) {
+      for (let i = 0; i < batch.length; i++) decide(batch[i]!, done[i]!);
+    },
     settle(moves, done) {
       const now = clock();
       done(
@@ -240,7 +265,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       stop();
       entries.clear();
       together.clear();
-      for (const shelf of shelves) shelf.clear();
     },
     onOverflow: (listener) => void overflowListeners.push(listener),
     get size() {
@@ -248,16 +272,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     },
   };
 }
-
-const entryOf = (key: string, shelf: Shelf): Entry => ({
-  key,
-  state: undefined,
-  shelf,
-  ends: 0,
-  bucket: undefined,
-  previous: undefined,
-  next: undefined,
-});
 
 /** What stands for the policy in a key, whoever is counted. */
 const policyPartOf = (key: string): string => key.slice(key.indexOf("}") + 1);
