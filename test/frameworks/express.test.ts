@@ -136,6 +136,41 @@ describe.each(expresses)("On %s", (name, make) => {
     },
   );
 
+  it.each([
+    ["answers", (res: Response) => res.redirect("/elsewhere"), undefined],
+    [
+      "writes the head of",
+      (res: Response) => res.writeHead(302, { Location: "/elsewhere" }).end(),
+      undefined,
+    ],
+    ["answers with no redirect", (res: Response) => res.send("ok"), '"three";r=2;t=60'],
+  ])(
+    "what a mounted application has limited and left alone, the outer one %s, and sees the decision",
+    async (_, answer, expected) => {
+      const inner = make().use(rateLimit(three()));
+      const seen: unknown[] = [];
+      const app = make().use("/in", inner, (req, res) => {
+        seen.push(req.rateLimit?.verdicts.map(({ policy, remaining }) => [policy, remaining]));
+        answer(res as Response);
+      });
+      const { headers } = await request(app).get("/in/x").redirects(0);
+      expect(headers["ratelimit"]).toBe(expected);
+      expect(headers["ratelimit-policy"]).toBe('"three";q=3;w=60');
+      expect(seen).toEqual([[["three", 2]]]);
+    },
+  );
+
+  it("whoever writes req.rateLimit after it is read there, for this request alone", async () => {
+    const seen: unknown[] = [];
+    const app = make().use(rateLimit(three()), (req, res) => {
+      if (req.path === "/mine") (req as { rateLimit: unknown }).rateLimit = "mine";
+      seen.push(typeof req.rateLimit);
+      res.send("ok");
+    });
+    for (const path of ["/mine", "/other"]) await request(app).get(path);
+    expect(seen).toEqual(["string", "object"]);
+  });
+
   it("P33 T2 what only looks like a request and a response is decided all the same", () => {
     const limit = rateLimit({ limit: 2, window: "1m", by: () => "socket" });
     const passed = [];

@@ -65,6 +65,7 @@ export { createGuard, type Guard } from "./http/guard.ts";
 export type { Header } from "./http/items.ts";
 export type { ResponseEnd, Ruling } from "./http/ruling.ts";
 export { NodeExchange, textOf } from "./http/node-exchange.ts";
+export { share, type Shared, sharedOf } from "./http/shared.ts";
 export type { AddressOptions } from "./identity/address.ts";
 export { apiKey, type ApiKeyOptions } from "./identity/api-key.ts";
 export {

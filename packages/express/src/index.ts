@@ -8,9 +8,18 @@ import {
   type Limiter,
   NodeExchange,
   routeName,
+  share,
+  sharedOf,
   type Trust,
 } from "@tidegate/core";
-import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
+import {
+  type Application,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+  Router,
+} from "express";
 
 export * from "@tidegate/core";
 
@@ -73,10 +82,64 @@ class ExpressExchange extends NodeExchange<Request, Response> {
     return { whom: setting === true ? "everybody" : setting ? "some" : "nobody" };
   }
 
+  override keep(decision: Decision): void {
+    if (prepared(this.request.app)) share(this.raw).decision = decision;
+    else super.keep(decision);
+  }
+
+  override beforeHead(act: () => void): void {
+    if (prepared(this.request.app)) (share(this.raw).beforeHead ??= []).push(act);
+    else super.beforeHead(act);
+  }
+
   override get route(): string | undefined {
     const path: unknown = this.request.route?.path;
     return typeof path === "string" ? routeName(this.method, this.request.baseUrl + path) : undefined;
   }
+}
+
+type App = Application & { parent?: App; request: Request; response: Response };
+
+const applications = new WeakSet<App>();
+
+/**
+ * Whether an application's requests show their decision, and its responses tell of their head, by what they inherit.
+ * Express gives each request and response a shape of its own: to add a property to one costs more than all else that
+ * is done here.
+ */
+function prepared(application: Application | undefined): boolean {
+  let app = application as App | undefined;
+  // What a mounted application leaves to others is answered by those it is mounted in; it inherits from them.
+  while (app?.parent) app = app.parent;
+  // Something that only looks like a request of Express may have no application.
+  if (!app?.request || !app.response) return false;
+  if (applications.has(app)) return true;
+  applications.add(app);
+  Object.defineProperty(app.request, "rateLimit", { ...KEPT, configurable: true, enumerable: true });
+  const inherited = Reflect.get(app.response, "writeHead") as (...args: unknown[]) => Response;
+  app.response.writeHead = function (this: Response, ...args: unknown[]) {
+    tellOfHead(this, args[0]);
+    return inherited.apply(this, args);
+  };
+  return true;
+}
+
+const KEPT = {
+  get(this: Request): Decision | undefined {
+    return sharedOf(this)?.decision;
+  },
+  set(this: Request, decision: Decision | undefined): void {
+    share(this).decision = decision;
+  },
+};
+
+function tellOfHead(response: Response, status: unknown): void {
+  const shared = response.req && sharedOf(response.req);
+  if (!shared?.beforeHead) return;
+  if (typeof status === "number") response.statusCode = status;
+  const acts = shared.beforeHead;
+  shared.beforeHead = undefined;
+  for (const act of acts) act();
 }
 
 const framework: Framework<Request> = {

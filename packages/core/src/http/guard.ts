@@ -68,6 +68,7 @@ function guardOn<R, S>(
   const partitioned = settings.headers.partitionKey !== undefined;
   const limiter = limiterOf(engine);
   const planInTable = routeTable(settings.routes, framework);
+  const functionsMs = settings.functionTimeoutMs ?? settings.timeoutMs;
   const exposed = settings.headers.expose ? exposedFields(settings.headers) : [];
   const plans = new Map<Plan<R>, Plan<R>>();
   const ownPlans = new WeakMap<object, Plan<R>>();
@@ -117,35 +118,36 @@ function guardOn<R, S>(
     if (settings.denies || settings.allows) {
       const address = context.address ?? context.peer;
       if (address !== undefined && settings.denies?.(address))
-        return done(rulings.denied(extended(plan), asked));
+        return done(rulings.denied(extended(plan), asked, share(asked.raw)));
       if (address !== undefined && settings.allows?.(address)) return done({ kind: "skip" });
     }
-    const deadline = deadlineOf(asked, settings.functionTimeoutMs ?? settings.timeoutMs);
+    const begun = performance.now();
+    if (!settings.skip) return decide(extended(plan), asked, context, begun, done);
+    const deadline = begun + leftOf(functionsMs, sharedOf(asked.raw));
     whenKnown(functions.skips(context, deadline), (skip) => {
       if (skip) return done({ kind: "skip" });
-      decide(extended(plan), asked, context, deadline, done);
+      decide(extended(plan), asked, context, begun, done);
     });
   }
 
-  /** Limiters of one request share the time that one has: what it has waited for others is taken from it. */
-  const deadlineOf = (asked: Asked<R>, ms: number): number =>
-    performance.now() + Math.max(0, ms - (sharedOf(asked.raw)?.waitedMs ?? 0));
-
+  /** @param begun when this limiter met the request, ms of `performance.now()` */
   function decide(
     plan: Plan<R>,
     asked: Asked<R>,
     context: HttpContext<R>,
-    deadline: number,
+    begun: number,
     done: (ruling: Ruling) => void,
   ): void {
-    const fresh = freshIn(plan, sharedOf(asked.raw));
+    // Found once: where each request has a shape of its own, as in Express, every look at it is slow.
+    const shared = share(asked.raw);
+    const deadline = begun + leftOf(functionsMs, shared);
+    const fresh = freshIn(plan, shared);
     if (fresh !== plan.policies) {
       if (!added) warnings.secondTime();
       if (fresh.length === 0) return done({ kind: "skip" });
     }
     const prepared =
       fresh === plan.policies ? preparedOf(plan) : prepare(fresh, plan.failure.local, partitioned);
-    const shared = share(asked.raw);
     shared.asked.push(fresh);
     askFunctions(plan, prepared, context, deadline, (answers) => {
       if (answers.who.some(isNobody)) warnings.noAddress();
@@ -157,7 +159,8 @@ function guardOn<R, S>(
         parts,
         cost: answers.units,
         // Where functions have a time of their own, the store has all of its.
-        deadline: settings.functionTimeoutMs === undefined ? deadline : deadlineOf(asked, settings.timeoutMs),
+        deadline:
+          settings.functionTimeoutMs === undefined ? deadline : start + leftOf(settings.timeoutMs, shared),
         idempotencyKey: answers.idempotencyKey,
         failure: plan.failure.rule,
         local,
@@ -166,7 +169,7 @@ function guardOn<R, S>(
       engine.decide(question, (decision) => {
         shared.waitedMs += performance.now() - start;
         const told = decision.degraded?.rule === "local" ? local() : parts;
-        done(rulings.of(decision, told, prepared, plan, asked));
+        done(rulings.of(decision, told, prepared, plan, asked, shared));
       });
     });
   }
@@ -258,11 +261,14 @@ function localPartsOf({ local, sources }: Prepared, { who, units }: Answers): Pa
 }
 
 /** The policies of a plan that nobody has asked about this request. */
-function freshIn<R>({ policies }: Plan<R>, shared: Shared | undefined): readonly NamedPolicy<R>[] {
-  if (!shared || shared.asked.length === 0) return policies;
+function freshIn<R>({ policies }: Plan<R>, shared: Shared): readonly NamedPolicy<R>[] {
+  if (shared.asked.length === 0) return policies;
   const isFresh = (policy: NamedPolicy<R>) => !shared.asked.some((asked) => asked.includes(policy));
   return policies.every(isFresh) ? policies : policies.filter(isFresh);
 }
+
+/** Limiters of one request share the time that one has, ms: what it has waited for others is taken from it. */
+const leftOf = (ms: number, shared: Shared | undefined): number => Math.max(0, ms - (shared?.waitedMs ?? 0));
 
 /** What one limiter adds, and another on top of it. */
 const joined = <R>(first: Added<R> | undefined, second: Added<R>): Added<R> => ({

@@ -28,11 +28,12 @@ export function respond<R, S>(
   manner: Manner<R, S>,
   done: (passes: boolean) => void,
 ): void {
-  if (ruling.kind === "skip") return done(!exchange.answered);
+  const { answered } = exchange;
+  if (ruling.kind === "skip") return done(!answered);
   exchange.keep(ruling.decision);
   writeHead(exchange, ruling.headers, manner);
   if (ruling.kind === "pass" && ruling.settle) settleAfter(exchange, ruling.settle);
-  if (exchange.answered) return done(false);
+  if (answered) return done(false);
   if (ruling.kind === "pass") return done(true);
   if (exchange.headersSent) {
     exchange.end();

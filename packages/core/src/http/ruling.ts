@@ -10,7 +10,7 @@ import { type Header, type Told, violatedIn } from "./items.ts";
 import { whenKnown } from "./maybe.ts";
 import { partitionOf } from "./partition.ts";
 import { isShown, type Prepared, shownLimits } from "./prepared.ts";
-import { share } from "./shared.ts";
+import type { Shared } from "./shared.ts";
 import type { UserFunctions } from "./user-functions.ts";
 
 /** What a framework does with a request: `headers` go onto the response, whoever writes it. */
@@ -46,22 +46,20 @@ export interface Rulings<R> {
     prepared: Prepared<R>,
     plan: Plan<R>,
     asked: Asked<R>,
+    shared: Shared,
   ): Ruling;
   /** Of a request from an address that is on the `deny` list. */
-  denied(plan: Plan<R>, asked: Asked<R>): Ruling;
+  denied(plan: Plan<R>, asked: Asked<R>, shared: Shared): Ruling;
 }
 
 export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R>): Rulings<R> {
   const { settings, events } = engine;
 
-  function denied(plan: Plan<R>, asked: Asked<R>): Ruling {
+  function denied(plan: Plan<R>, asked: Asked<R>, shared: Shared): Ruling {
     const decision = blockedDecision(plan.policies, 1, Infinity, Date.now() * 1000);
     const limits = shownLimits(plan.policies);
-    return refuse(
-      decision,
-      { decision, limits, costs: [], partitions: undefined, policyField: undefined },
-      asked,
-    );
+    shared.told.push({ decision, limits, costs: [], partitions: undefined, policyField: undefined });
+    return refuse(decision, shared.told);
   }
 
   function of(
@@ -70,6 +68,7 @@ export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R
     { limits, policyField, localLimits }: Prepared<R>,
     plan: Plan<R>,
     asked: Asked<R>,
+    { told: everybody }: Shared,
   ): Ruling {
     const shown = parts.filter(isShown);
     const local = decision.degraded?.rule === "local";
@@ -80,16 +79,14 @@ export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R
       partitions: partitionsOf(shown, asked),
       policyField: local ? undefined : policyField,
     };
-    if (!decision.allowed) return refuse(decision, told, asked);
-    const { told: everybody } = share(asked.raw);
     everybody.push(told);
+    if (!decision.allowed) return refuse(decision, everybody);
     const headers = fieldsOf(everybody, settings.headers, undefined);
     return { kind: "pass", decision, headers, settle: settlerOf(decision, plan, asked) };
   }
 
-  function refuse(decision: Decision, told: Told, asked: Asked<R>): Ruling {
-    const { told: everybody } = share(asked.raw);
-    everybody.push(told);
+  /** @param everybody what all limiters of the request have told, this one last */
+  function refuse(decision: Decision, everybody: readonly Told[]): Ruling {
     const closed = decision.degraded?.rule === "closed";
     const retryAfterSeconds = retryAfter(decision, settings.headers);
     const headers = fieldsOf(everybody, settings.headers, retryAfterSeconds);

@@ -1,3 +1,4 @@
+import type { Decision } from "../decision.ts";
 import type { NamedPolicy } from "../named-policies.ts";
 import type { Told } from "./items.ts";
 
@@ -9,6 +10,9 @@ export interface Shared {
   readonly told: Told[];
   /** How long the request has waited for its limiters, milliseconds: their deadlines are one. */
   waitedMs: number;
+  /** The last decision, and what is to happen before the head is written: where an exchange keeps them here. */
+  decision: Decision | undefined;
+  beforeHead: (() => void)[] | undefined;
 }
 
 /** `Symbol.for`: two copies of this package may meet on one request. */
@@ -19,6 +23,13 @@ type Raw = { [SHARED]?: Shared };
 /** What is shared already; `undefined` when no limiter has seen this request. */
 export const sharedOf = (raw: object): Shared | undefined => (raw as Raw)[SHARED];
 
+/** What the limiters of a request share, from the first of them on. */
 export function share(raw: object): Shared {
-  return ((raw as Raw)[SHARED] ??= { asked: [], told: [], waitedMs: 0 });
+  return ((raw as Raw)[SHARED] ??= {
+    asked: [],
+    told: [],
+    waitedMs: 0,
+    decision: undefined,
+    beforeHead: undefined,
+  });
 }
