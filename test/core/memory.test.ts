@@ -161,6 +161,23 @@ describe("the memory store", () => {
     expect(warned).not.toHaveBeenCalled();
   });
 
+  it("lends its clock to what a process counts alone", async () => {
+    const clock = fakeClock();
+    const alone = fixedWindow({ limit: 1, window: "1h", scope: "process" });
+    const shared = fixedWindow({ limit: 9, window: "1m" });
+    const limiter = createLimiter({
+      store: memoryStore({ clock: clock.now }),
+      policies: { alone, shared },
+    });
+    onTestFinished(() => limiter.close());
+    const allowed = [];
+    for (const ms of [0, 3_599_999, 1]) {
+      clock.advance(ms);
+      allowed.push((await limiter.decide({ identity: "x" })).allowed);
+    }
+    expect(allowed).toEqual([true, false, true]);
+  });
+
   it("does not follow the wall clock", async () => {
     const limiter = createLimiter({ policies: { p: tokenBucket({ capacity: 1, refillPerSecond: 0.001 }) } });
     await limiter.decide({ identity: "x" });

@@ -15,7 +15,7 @@ import {
   user,
 } from "@tidegate/core";
 import express from "express";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { eventually } from "../harness/eventually.ts";
 import { limiting, passed, refused, serve, UNAVAILABLE, visit, visits } from "../harness/http.ts";
 import { freePort, startRedis } from "../harness/redis.ts";
@@ -141,6 +141,32 @@ describe("The rule local", () => {
   it("counts what a request costs", async () => {
     const served = app({ policies: { shared: perMinute(10) }, onFailure: local(5), cost: 3 });
     expect(statuses(await visits(2, served))).toEqual([200, 429]);
+  });
+
+  it("counts what a policy's own function says a request costs, which is asked once", async () => {
+    const cost = vi.fn((request: express.Request) => Number(request.get("x-size")));
+    const p = fixedWindow({ limit: 30, window: "1m", cost });
+    const served = app({ policies: { p }, onFailure: "local", instances: 3 });
+    const seen = [];
+    for (const size of ["7", "4", "3"]) seen.push((await visit(served, { "x-size": size })).status);
+    expect([seen, cost.mock.calls.length]).toEqual([[200, 429, 200], 3]);
+  });
+
+  it("counts what the function of a policy of this process's own says", async () => {
+    const cost = (request: express.Request) => Promise.resolve(Number(request.get("x-size")));
+    const spare = fixedWindow({ limit: 10, window: "1m", cost });
+    const served = app({ policies: { shared: perMinute(10) }, onFailure: { local: { spare } } });
+    const seen = [];
+    for (const size of ["7", "4", "3"]) seen.push((await visit(served, { "x-size": size })).status);
+    expect(seen).toEqual([200, 429, 200]);
+  });
+
+  it("counts what a request costs its policy by name", async () => {
+    const limiter = limiterOf({ policies: { p: perMinute(30) }, onFailure: "local", instances: 3 });
+    const allowed = [];
+    for (const p of [7, 4, 3])
+      allowed.push((await limiter.decide({ identity: "anna", cost: { p } })).allowed);
+    expect(allowed).toEqual([true, false, true]);
   });
 
   it("gives back, commits and frees slots in its own memory", async () => {

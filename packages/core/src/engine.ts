@@ -52,7 +52,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       "TIDEGATE_MEMORY_FULL",
       "The memory of this process is full of identities that are refused: whoever is new is counted together with all others who are. Give memoryStore({ maxEntries }) more, or limit earlier, by address.",
     );
-  const local = new LocalMemory(overflowed);
+  const local = new LocalMemory(overflowed, config.store?.nowUs);
   const health = new Health(events, () => local.drop());
   let breakersOpen = 0;
   const watcher: Watcher = {
@@ -64,7 +64,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       if (before === 0 || breakersOpen === 0) tellBreaker(settings.prefix, isOpen);
     },
   };
-  const ofProcess = memoryStore();
+  const ofProcess = memoryStore({ clock: config.store?.nowUs });
   for (const memory of [ofProcess, config.store]) memory?.onOverflow?.(overflowed);
   const { timeoutMs, coalesces } = settings;
   const backend = backendOf(config, settings.denyMs, ofProcess, { timeoutMs, watcher, coalesces });
@@ -251,7 +251,7 @@ const partOf = ({ policy }: Charge, parts: Open["parts"]): Open["parts"][number]
   parts.find(({ name }) => name === policy)!;
 
 /** What a request turned out to cost a policy. */
-function actualOf(outcome: Settlement, name: string, units: number, ownCost: boolean): number {
+export function actualOf(outcome: Settlement, name: string, units: number, ownCost: boolean): number {
   if (outcome === "keep") return units;
   if (outcome === "giveBack") return 0;
   if (typeof outcome === "number") return ownCost ? units : outcome;

@@ -107,7 +107,7 @@ export function limiterOf(engine: Engine): Limiter {
     });
     const { rule: failure } = plan.failure;
     const deadline = performance.now() + settings.timeoutMs;
-    const local = () => plan.failure.local.map((named) => localPart(named, identity, whole));
+    const local = () => plan.failure.local.map((named) => localPart(named, identity, cost, whole));
     return { parts, cost: whole, deadline, idempotencyKey, failure, local };
   }
 
@@ -194,7 +194,12 @@ function oneIdentity(given: IdentityInput): Identity {
 }
 
 /** A policy of this process's own: who it counts is not to be asked for by its name, which is nobody's else. */
-function localPart(named: NamedPolicy, given: DecideRequest["identity"] | undefined, whole: number): Part {
+function localPart(
+  named: NamedPolicy,
+  given: DecideRequest["identity"] | undefined,
+  cost: DecideRequest["cost"],
+  whole: number,
+): Part {
   const { name, segment, policy } = named;
   const known = named.by?.constant ?? toIdentity(given) ?? toIdentity((given as Given)?.[name]);
   const identity =
@@ -203,7 +208,8 @@ function localPart(named: NamedPolicy, given: DecideRequest["identity"] | undefi
       .map(toIdentity)
       .find(Boolean) ??
     EVERYONE;
-  const own = typeof policy.cost === "number" ? policy.cost : undefined;
+  const told = typeof cost === "object" && cost !== null ? cost[name] : undefined;
+  const own = told ?? (typeof policy.cost === "number" ? policy.cost : undefined);
   return { name, segment, policy, identity, cost: own ?? whole, ownCost: own !== undefined };
 }
 

@@ -30,11 +30,16 @@ const MOST_LOCAL = 10_000;
 /** This process's memory for the time without a store. Made when it is first needed. */
 export class LocalMemory {
   readonly #overflowed: () => void;
+  readonly #clock: Store["nowUs"];
   #store: Store | undefined;
 
-  /** @param overflowed called when newcomers are counted together */
-  constructor(overflowed: () => void) {
+  /**
+   * @param overflowed called when newcomers are counted together
+   * @param clock of the store that it stands in for
+   */
+  constructor(overflowed: () => void, clock: Store["nowUs"]) {
     this.#overflowed = overflowed;
+    this.#clock = clock;
   }
 
   get store(): Store {
@@ -42,7 +47,7 @@ export class LocalMemory {
   }
 
   #made(): Store {
-    const store = memoryStore({ maxEntries: MOST_LOCAL });
+    const store = memoryStore({ maxEntries: MOST_LOCAL, clock: this.#clock });
     store.onOverflow?.(this.#overflowed);
     return store;
   }

@@ -177,7 +177,7 @@ function guardOn<R, S>(
   /** Asks the configuration's functions about a request. All are begun before one is waited for. */
   function askFunctions(
     plan: Plan<R>,
-    { policies, sources }: Prepared<R>,
+    { policies, sources, local, localAsks }: Prepared<R>,
     context: HttpContext<R>,
     deadline: number,
     go: (answers: Answers) => void,
@@ -189,7 +189,19 @@ function guardOn<R, S>(
     const key = idempotencyKeyOf(context, deadline);
     whenKnown(all([identities, chosen, cost, key] as const), ([who, which, units, idempotencyKey]) => {
       const own = which.map(({ cost }) => (cost === undefined ? units : costOf(cost, context, deadline)));
-      whenKnown(all(own), (costs) => go({ who, which, units, costs, idempotencyKey }));
+      if (!localAsks)
+        return whenKnown(all(own), (costs) =>
+          go({ who, which, units, costs, localCosts: undefined, idempotencyKey }),
+        );
+      // A share of a policy asks the same function as the policy: once is enough.
+      const ofLocal = local.map(({ policy: { cost } }) => {
+        if (typeof cost !== "function") return cost;
+        const same = which.findIndex((policy) => policy.cost === cost);
+        return same < 0 ? costOf(cost, context, deadline) : own[same]!;
+      });
+      whenKnown(all([all(own), all(ofLocal)] as const), ([costs, localCosts]) =>
+        go({ who, which, units, costs, localCosts, idempotencyKey }),
+      );
     });
   }
 
@@ -226,6 +238,8 @@ interface Answers {
   /** By policy. */
   readonly which: readonly Policy[];
   readonly costs: readonly number[];
+  /** Of this process's own policies, where functions say so. */
+  readonly localCosts: readonly (number | undefined)[] | undefined;
   /** What a request costs where a policy has no cost of its own. */
   readonly units: number;
   readonly idempotencyKey: string | undefined;
@@ -251,10 +265,10 @@ function partsOf(
   });
 }
 
-/** Of this process's own policies. A cost that is a function of the request is what the request costs. */
-function localPartsOf({ local, sources }: Prepared, { who, units }: Answers): Part[] {
-  return local.map(({ name, segment, policy, by }): Part => {
-    const own = typeof policy.cost === "number" ? policy.cost : undefined;
+/** Of this process's own policies. */
+function localPartsOf({ local, sources }: Prepared, { who, units, localCosts }: Answers): Part[] {
+  return local.map(({ name, segment, policy, by }, i): Part => {
+    const own = localCosts ? localCosts[i] : (policy.cost as number | undefined);
     const identity = who[sources.indexOf(by)]!;
     return { name, segment, policy, identity, cost: own ?? units, ownCost: own !== undefined };
   });

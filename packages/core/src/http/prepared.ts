@@ -13,6 +13,8 @@ export interface Prepared<R = any> {
   /** This process's own policies, for a time without a store. */
   readonly local: readonly WithBy<R>[];
   readonly localLimits: readonly NamedLimit[];
+  /** Whether functions say what these cost. */
+  readonly localAsks: boolean;
   /** `undefined`: they depend on the request. */
   readonly limits: readonly NamedLimit[] | undefined;
   /** `RateLimit-Policy`, where it is the same for every request. */
@@ -39,6 +41,7 @@ export function prepare<R>(
     local: ofThisProcess,
     sources: [...new Set([...policies, ...ofThisProcess].map(({ by }) => by))],
     localLimits: shownLimits(ofThisProcess),
+    localAsks: ofThisProcess.some(({ policy }) => typeof policy.cost === "function"),
     limits,
     policyField: limits && !partitioned ? fixedPolicyField(limits) : undefined,
   };

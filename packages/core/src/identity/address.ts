@@ -1,5 +1,6 @@
 import { isIP, isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
+import { LRUCache } from "lru-cache";
 import { wholeNumber } from "../options.ts";
 
 export interface AddressOptions {
@@ -21,7 +22,23 @@ export function checkPrefix(option: string, { ipv6Prefix = 64 }: AddressOptions)
  */
 export function addressValue(address: string | undefined, options: AddressOptions = {}): string {
   const prefix = checkPrefix("ipv6Prefix", options);
-  const bare = address === undefined ? undefined : bareAddress(address);
+  if (address === undefined) return NO_ADDRESS;
+  const known = values.get(address);
+  if (known !== undefined && known.prefix === prefix) return known.value;
+  const value = valueOf(address, prefix);
+  // What is very long is no address, and would fill the memory that this is to spare.
+  if (address.length <= MOST_KEPT) values.set(address, { prefix, value });
+  return value;
+}
+
+/** Of the addresses that came last: parsing one takes longer than to decide about it. */
+const values = new LRUCache<string, { readonly prefix: number; readonly value: string }>({ max: 5_000 });
+
+/** Characters: an IPv6 address with brackets, zone and port. */
+const MOST_KEPT = 80;
+
+function valueOf(address: string, prefix: number): string {
+  const bare = bareAddress(address);
   if (bare === undefined) return NO_ADDRESS;
   const parsed = ipaddr.process(bare);
   if (parsed.kind() === "ipv4") return parsed.toString();

@@ -9,14 +9,16 @@ import type { Check, Done, Move, Outcome, Store } from "./store.ts";
 export interface MemoryStoreOptions {
   /** Entries kept, one per identity and policy. 100,000 by default. */
   maxEntries?: number;
+  /** Whether what has ended is forgotten twice a minute by itself. True by default. */
+  sweeps?: boolean;
   /** Whole microseconds that never go back. The process's own steady clock by default. */
-  clock?: () => number;
+  clock?: (() => number) | undefined;
 }
 
 export interface MemoryStore extends Store {
   /** How many entries there are, those included that have ended and wait for the next sweep. */
   readonly size: number;
-  /** Forgets what has ended. Happens by itself twice a minute. */
+  /** Forgets what has ended. Happens by itself twice a minute, unless `sweeps` is false. */
   sweep(): void;
 }
 
@@ -52,7 +54,7 @@ const endAfter = (now: number, us: number): number => Math.ceil((now + us) / 100
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const most = wholeNumber("maxEntries", options.maxEntries ?? 100_000, 1, 2 ** 24 - 1);
-  const clock = options.clock ?? steadyClock();
+  const { clock = steadyClock(), sweeps = true } = options;
   const entries = new Entries();
   /** Newcomers together, by policy. */
   const together = new Map<string, number>();
@@ -88,7 +90,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   function newEntry(key: string, shelf: Shelf, now: number): number {
     // What people did by hand has its place in any case.
     if (shelf !== BLOCKED && !makeRoom(now)) return newcomers(policyPartOf(key));
-    sweeper ??= every(SWEEP_MS, sweep);
+    if (sweeps) sweeper ??= every(SWEEP_MS, sweep);
     return entries.add(key, shelf);
   }
 
@@ -244,6 +246,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   }
 
   return {
+    nowUs: options.clock,
     decide(batch, done) {
       for (let i = 0; i < batch.length; i++) decide(batch[i]!, done[i]!);
     },

@@ -82,6 +82,8 @@ export type Changed = (error: StoreError | undefined, changed: number) => void;
  * Checks of one batch are decided in order, each on its own.
  */
 export interface Store {
+  /** Its clock, whole µs, where that is not the time that passes here: what a process counts by itself goes by it too. */
+  readonly nowUs?: (() => number) | undefined;
   /** Whether several checks at once cost less than one after the other: a store that is somewhere else. */
   readonly batches?: boolean;
   /** Whether it can be asked, as far as that is known without asking. Missing: always. */
