@@ -56,6 +56,12 @@ describe("P25 what a limiter leaves behind", () => {
   it.each<[string, object, object]>([
     ["in memory, and is not closed", {}, { allowed: true }],
     ["over Redis, and closes it", { redis: true, close: true }, { allowed: true }],
+    ["over Redis, and does not close it", { redis: true }, { allowed: true }],
+    [
+      "over a Redis that is not there, and does not close it",
+      { redis: "redis://127.0.0.1:1" },
+      { allowed: true, degraded: { rule: "open", reason: "connection" } },
+    ],
     [
       "over a Redis that is not there, and closes it",
       { redis: "redis://127.0.0.1:1", close: true },

@@ -16,7 +16,9 @@ export interface IoredisLike {
 /** A connection to one server. */
 export interface IoredisServer extends IoredisLike {
   readonly options: { readonly host?: string; readonly port?: number; readonly keyPrefix?: string };
-  readonly stream?: { cork?(): void; uncork?(): void };
+  readonly stream?: { cork?(): void; uncork?(): void; ref?(): void; unref?(): void };
+  /** The next attempt to connect, while there is no connection. */
+  readonly reconnectTimeout?: NodeJS.Timeout | null;
   /** Where a client of Sentinels listens to them, by names that are the library's own. */
   readonly connector?: {
     readonly failoverDetector?: {

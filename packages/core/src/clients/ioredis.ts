@@ -59,6 +59,10 @@ function ours(client: IoredisServer): ScriptClient {
   });
   // Every failed attempt is one of these, and `close` follows. Without a listener it would be logged.
   client.on("error", (error) => (trouble = error));
+  let underWay = 0;
+  // A process that has nothing left to do but this connection may end. What waits for a decision holds it by its timer.
+  client.on("connect", () => underWay === 0 && client.stream?.unref?.());
+  client.on("reconnecting", () => client.reconnectTimeout?.unref?.());
   return {
     ...watched,
     get state() {
@@ -68,6 +72,13 @@ function ours(client: IoredisServer): ScriptClient {
       return trouble;
     },
     resends: false,
+    send(command, args, done) {
+      if (underWay++ === 0) client.stream?.ref?.();
+      watched.send(command, args, (error, reply) => {
+        if (--underWay === 0) client.stream?.unref?.();
+        done(error, reply);
+      });
+    },
     renew: () => client.disconnect(true),
     async close() {
       watched.stop();
