@@ -1,4 +1,4 @@
-import { type Algorithm, clamp, goesInTime, type Numbers, toMs, waitMs } from "./algorithm.ts";
+import { type Algorithm, clamp, goesInTime, type Numbers, rest, toMs, waitMs } from "./algorithm.ts";
 import { partOf, type Policy, policy, unsplit, windowed, type WindowOptions } from "./policy.ts";
 
 const MOST_IN_WINDOW = 2 ** 32 - 1;
@@ -67,7 +67,7 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
     return { number: numberOf(numbers, now), current, previous };
   },
 
-  keepFor: ({ b }, _, now) => 2 * b - (now % b),
+  keepFor: ({ b }, _, now) => 2 * b - rest(now, b),
 
   report(numbers, state, now) {
     const { current, previous } = viewOf(numbers, state, now);
@@ -120,7 +120,7 @@ export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
 /** Redis keeps the number of a window in 32 bits. */
 const WRAP = 2 ** 32;
 
-const numberOf = ({ b }: Numbers, now: number): number => ((now - (now % b)) / b) % WRAP;
+const numberOf = ({ b }: Numbers, now: number): number => rest((now - rest(now, b)) / b, WRAP);
 
 function viewOf(numbers: Numbers, state: SlidingWindowState | undefined, now: number): View {
   if (!state) return { current: 0, previous: 0 };
@@ -133,13 +133,13 @@ function viewOf(numbers: Numbers, state: SlidingWindowState | undefined, now: nu
 
 /** limit - previous·(1 - elapsed/window) - current, times the window: whole numbers need no rounding. */
 function free({ a, b }: Numbers, now: number, current: number, previous: number): number {
-  return (a - current) * b - Math.max(0, previous) * (b - (now % b));
+  return (a - current) * b - Math.max(0, previous) * (b - rest(now, b));
 }
 
 /** Milliseconds until `cost` fits, if nobody comes. The estimate is the closed form, the check the rule itself. */
 function until(numbers: Numbers, now: number, current: number, previous: number, cost: number): number {
   const { a: limit, b: window } = numbers;
-  const elapsed = now % window;
+  const elapsed = rest(now, window);
   const left = limit - cost;
   let estimate = window - elapsed + Math.max(0, window * (1 - left / current));
   if (current <= left) estimate = previous > 0 ? window * (1 - (left - current) / previous) - elapsed : 0;
@@ -148,7 +148,7 @@ function until(numbers: Numbers, now: number, current: number, previous: number,
 }
 
 function untilFull({ b: window }: Numbers, now: number, current: number, previous: number): number {
-  const rest = window - (now % window);
-  if (current > 0) return window + rest;
-  return previous > 0 ? rest : 0;
+  const left = window - rest(now, window);
+  if (current > 0) return window + left;
+  return previous > 0 ? left : 0;
 }
