@@ -1,0 +1,6 @@
+/** For TypeScript and editors: what `expect.extend(matchers)` adds. */
+import type { RateLimitMatchers } from "@tidegate/core/testing";
+
+declare module "vitest" {
+  interface Matchers<T = any> extends RateLimitMatchers {}
+}
