@@ -1,5 +1,6 @@
 /** `npm test`, also on a fresh checkout. What follows `--` goes to vitest: `npm test -- core -t refuses`. */
 import { spawnSync } from "node:child_process";
+import { ensureChromium } from "./chromium.js";
 import { ensurePromtool } from "./promtool.js";
 import { ensureProxies } from "./proxies.js";
 import { ensurePython } from "./python.js";
@@ -15,6 +16,7 @@ try {
   ensurePromtool();
   ensurePython();
   ensureServers();
+  ensureChromium();
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exit(1);
