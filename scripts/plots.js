@@ -94,7 +94,7 @@ export async function runs() {
 async function run(core, text, calls) {
   let now = ZERO;
   const limiter = core.createLimiter({
-    store: core.memoryStore({ clock: () => now * 1000 }),
+    store: core.memoryStore({ nowUs: () => now * 1000 }),
     policies: { policy: policyOf(core, text) },
   });
   /** @type {{ ends: number, decision: import("@tidegate/core").Decision }[]} */

@@ -48,7 +48,7 @@ const tasks = {
   /** A million identities, one request each, then time passes. */
   async million() {
     let now = 1_795_910_400_250_000;
-    const store = memoryStore({ maxEntries: 2_000_000, clock: () => now });
+    const store = memoryStore({ maxEntries: 2_000_000, nowUs: () => now });
     const limiter = createLimiter({ store, policies: { p: fixedWindow({ limit: 5, window: "1m" }) } });
     for (let i = 0; i < 10_000; i++) await limiter.decide({ identity: `warm-${i}` });
     now += 60_001_000;

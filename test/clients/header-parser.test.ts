@@ -9,7 +9,7 @@ import { type FrameworkName, frameworks, startApi } from "./servers.ts";
 async function threeAnswers(framework: FrameworkName, headers: HeaderOptions): Promise<Read[]> {
   const clock = fakeClock();
   const policies = { five: fixedWindow({ limit: 5, window: "1m" }) };
-  const store = memoryStore({ clock: clock.now });
+  const store = memoryStore({ nowUs: clock.now });
   const api = await startApi(framework, { store, policies, cost: 2, headers });
   onTestFinished(() => api.close());
   const answers: Read[] = [];

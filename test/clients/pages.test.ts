@@ -24,7 +24,7 @@ const PREFLIGHT = {
 
 /** An API that has one request for everybody, and then none for an hour. */
 async function onceAnHour(framework: FrameworkName, config: Partial<Config>): Promise<Api> {
-  const store = memoryStore({ clock: fakeClock().now });
+  const store = memoryStore({ nowUs: fakeClock().now });
   const policies = { once: fixedWindow({ limit: 1, window: "1h" }) };
   const api = await startApi(framework, { store, policies, ...config }, CORS);
   onTestFinished(() => api.close());

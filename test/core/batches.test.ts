@@ -78,7 +78,7 @@ describe("a batch", () => {
             await server.client.flushdb();
             const clock = fakeClock(EPOCH_MS * 1000);
             const prefix = freshPrefix();
-            const memory = memoryStore({ clock: clock.now });
+            const memory = memoryStore({ nowUs: clock.now });
             const redis = redisStore(clockedClient(client, clock), { scripts: clockedScripts });
             for (const [i, batch] of batches.entries()) {
               clock.advance(gaps[i] ?? 0);

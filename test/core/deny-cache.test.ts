@@ -143,7 +143,7 @@ function redisWorld(): World {
 
 function memoryWorld(): World {
   const clock = fakeClock(EPOCH_MS * 1000);
-  const store = memoryStore({ clock: clock.now });
+  const store = memoryStore({ nowUs: clock.now });
   return { clock, store: { ...store, batches: true }, prefix: freshPrefix(), tick: async () => {} };
 }
 

@@ -28,7 +28,7 @@ describe("the memory store", () => {
     /** A store of so many entries, whose clock stands still until it is moved. */
     function full(maxEntries: number, more: Partial<Config> = {}) {
       const clock = fakeClock();
-      const store = memoryStore({ maxEntries, clock: clock.now });
+      const store = memoryStore({ maxEntries, nowUs: clock.now });
       const limiter = createLimiter({ store, policies, ...more });
       onTestFinished(() => limiter.close());
       const admits = async (identity: string) => (await limiter.decide({ identity })).allowed;
@@ -101,7 +101,7 @@ describe("the memory store", () => {
       wide: fixedWindow({ limit: 10, window: "2h" }),
       narrow: fixedWindow({ limit: 2, window: "1h" }),
     };
-    const limiter = createLimiter({ store: memoryStore({ maxEntries: 1, clock: clock.now }), policies });
+    const limiter = createLimiter({ store: memoryStore({ maxEntries: 1, nowUs: clock.now }), policies });
     onTestFinished(() => limiter.close());
     for (const allowed of [true, true, false])
       expect((await limiter.decide({ identity: "x" })).allowed).toBe(allowed);
@@ -109,7 +109,7 @@ describe("the memory store", () => {
 
   it("forgets to the millisecond what ends within one second", async () => {
     const clock = fakeClock();
-    const store = memoryStore({ clock: clock.now });
+    const store = memoryStore({ nowUs: clock.now });
     const limiter = createLimiter({ store, policies: { p: fixedWindow({ limit: 1, window: "1m" }) } });
     onTestFinished(() => limiter.close());
     const sizes = [];
@@ -128,7 +128,7 @@ describe("the memory store", () => {
   it("forgets what has ended, by one timer that stops when nothing is left", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     const clock = fakeClock();
-    const store = memoryStore({ clock: clock.now });
+    const store = memoryStore({ nowUs: clock.now });
     const limiter = createLimiter({ store, policies: { p: slidingLog({ limit: 5, window: "1m" }) } });
     expect(vi.getTimerCount()).toBe(0);
     for (let i = 0; i < 100; i++) await limiter.decide({ identity: i });
@@ -144,7 +144,7 @@ describe("the memory store", () => {
     process.on("warning", warned);
     const clock = fakeClock();
     const limiter = createLimiter({
-      store: memoryStore({ clock: clock.now }),
+      store: memoryStore({ nowUs: clock.now }),
       policies: {
         month: fixedWindow({ limit: 1, window: "30d" }),
         long: fixedWindow({ limit: 2, window: "400d" }),
@@ -166,7 +166,7 @@ describe("the memory store", () => {
     const alone = fixedWindow({ limit: 1, window: "1h", scope: "process" });
     const shared = fixedWindow({ limit: 9, window: "1m" });
     const limiter = createLimiter({
-      store: memoryStore({ clock: clock.now }),
+      store: memoryStore({ nowUs: clock.now }),
       policies: { alone, shared },
     });
     onTestFinished(() => limiter.close());

@@ -20,7 +20,7 @@ const DAY = 86_400_000;
 
 function limiting(policy: Policy) {
   const clock = fakeClock(EPOCH_MS * 1000);
-  const limiter = createLimiter({ store: memoryStore({ clock: clock.now }), policies: { policy } });
+  const limiter = createLimiter({ store: memoryStore({ nowUs: clock.now }), policies: { policy } });
   return {
     clock,
     limiter,

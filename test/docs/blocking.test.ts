@@ -7,7 +7,7 @@ import { blockOf, read, sectionOf } from "./markdown.ts";
 
 it("docs/blocking.md shows the answer to one that is blocked", async () => {
   const limit = rateLimit({
-    store: memoryStore({ clock: fakeClock().now }),
+    store: memoryStore({ nowUs: fakeClock().now }),
     blocking: true,
     by: () => "42",
     policies: {

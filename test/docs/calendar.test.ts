@@ -8,7 +8,7 @@ const rows = tablesOf(sectionOf(read("docs/calendar-quotas.md"), "Days of 23 and
 /** When the window of a request ends, ms since 1970. */
 async function endOf(timeZone: string, window: CalendarUnit, at: number): Promise<number> {
   const limiter = createLimiter({
-    store: memoryStore({ clock: fakeClock(at * 1000).now }),
+    store: memoryStore({ nowUs: fakeClock(at * 1000).now }),
     policies: { policy: fixedWindow({ limit: 5, window, timeZone }) },
   });
   const { verdicts } = await limiter.decide({ identity: "somebody" });

@@ -106,7 +106,7 @@ function headingAbove(page: string, line: number): string {
 
 /** A store that notes the keys it is asked about, in the time of a test. */
 function countingStore(clock: FakeClock, keys: string[]) {
-  const store = memoryStore({ clock: clock.now });
+  const store = memoryStore({ nowUs: clock.now });
   onTestFinished(() => store.close());
   const decide: typeof store.decide = (batch: readonly Check[], done) => {
     for (const check of batch) keys.push(...check.keys);
@@ -851,7 +851,7 @@ const linesIn = (cell: string): string[] =>
     .toSorted();
 
 const ofOne = (policy: Policy, clock: FakeClock): Limiter => {
-  const store = memoryStore({ clock: clock.now });
+  const store = memoryStore({ nowUs: clock.now });
   onTestFinished(() => store.close());
   return createLimiter({ store, policies: { policy } });
 };

@@ -14,7 +14,7 @@ describe("README.md", () => {
     const app = express();
     app.use(
       rateLimit({
-        store: memoryStore({ clock: fakeClock().now }),
+        store: memoryStore({ nowUs: fakeClock().now }),
         by: apiKey({ header: "x-api-key", verify: () => true }).or(ip()),
         policies: {
           burst: tokenBucket({ capacity: 10, refillPerSecond: 5 }),

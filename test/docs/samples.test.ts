@@ -73,7 +73,7 @@ function cellsOf({ allowed, verdicts }: Decision): Record<string, string> {
 }
 
 function clocked(policy: Policy, clock: FakeClock) {
-  return createLimiter({ store: memoryStore({ clock: clock.now }), policies: { policy } });
+  return createLimiter({ store: memoryStore({ nowUs: clock.now }), policies: { policy } });
 }
 
 describe("docs/samples.md", () => {
@@ -117,7 +117,7 @@ describe("docs/samples.md", () => {
   });
 
   it.each(of("no."))("answers as shown: $title", async ({ policy, name, rows, text }) => {
-    const store = memoryStore({ clock: fakeClock(ZERO * 1000).now });
+    const store = memoryStore({ nowUs: fakeClock(ZERO * 1000).now });
     const app = express().use(rateLimit({ store, policies: { [name]: policy } }));
     app.get("/", (_req, res) => void res.end());
     const server = app.listen(0);

@@ -147,7 +147,7 @@ describe("The judgement on a bucket of 10, 5 per second", () => {
 
 describe("server.js", () => {
   it("counts a key for itself, and one that nobody knows by address", async () => {
-    const { server } = await serving({ store: memoryStore({ clock: fakeClock().now }) });
+    const { server } = await serving({ store: memoryStore({ nowUs: fakeClock().now }) });
     const full = [...Array(10).fill(200), 429];
     const statuses = async (key: string) =>
       (await visits(11, server, { "x-api-key": key })).map(({ status }) => status);

@@ -4,7 +4,7 @@ import type { ScriptClient } from "@tidegate/core";
 import { compose } from "../../lua/compose.js";
 
 export interface FakeClock {
-  /** Whole microseconds. Needs no `this`: `memoryStore({ clock: clock.now })`. */
+  /** Whole microseconds. Needs no `this`: `memoryStore({ nowUs: clock.now })`. */
   now: () => number;
   /** To a moment, milliseconds since 1970; fractions down to a microsecond. */
   set(ms: number): void;

@@ -255,7 +255,7 @@ export function useRedis() {
       return store;
     },
     /** Either store, at the time of `clock`. */
-    storeOf: (kind: StoreKind): Store => (kind === "redis" ? store : memoryStore({ clock: clock.now })),
+    storeOf: (kind: StoreKind): Store => (kind === "redis" ? store : memoryStore({ nowUs: clock.now })),
     /** The keys in Redis, sorted, without the clocked script's own. */
     async keys(): Promise<string[]> {
       return (await server.client.keys("*")).filter((key) => !key.endsWith(":kept")).sort();

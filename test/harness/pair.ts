@@ -46,7 +46,7 @@ export function pairOf(
   const prefix = freshPrefix();
   const client = clockedClient(sharedClient(server), clock);
   const stores = {
-    memory: memoryStore({ clock: clock.now }),
+    memory: memoryStore({ nowUs: clock.now }),
     redis: redisStore(client, { scripts }),
   };
   const limitersOf = (policies: Record<string, Policy>) => ({

@@ -133,7 +133,7 @@ export async function serve(
 
 /** A memory store that notes whom it was asked about. */
 function countingStore(counted: string[]) {
-  const store = memoryStore({ clock: fakeClock().now });
+  const store = memoryStore({ nowUs: fakeClock().now });
   onTestFinished(() => store.close());
   const note = (identity: string) => counted.includes(identity) || counted.push(identity);
   const decide: typeof store.decide = (batch, done) => {

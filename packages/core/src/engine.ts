@@ -64,7 +64,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       if (before === 0 || breakersOpen === 0) tellBreaker(settings.prefix, isOpen);
     },
   };
-  const ofProcess = memoryStore({ clock: config.store?.nowUs });
+  const ofProcess = memoryStore({ nowUs: config.store?.nowUs });
   for (const memory of [ofProcess, config.store]) memory?.onOverflow?.(overflowed);
   const { timeoutMs, coalesces } = settings;
   const backend = backendOf(config, settings.denyMs, ofProcess, { timeoutMs, watcher, coalesces });

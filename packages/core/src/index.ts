@@ -47,6 +47,7 @@ export type { DoctorCode, Finding, Level } from "./doctor/finding.ts";
 export {
   ConfigError,
   type ConfigErrorCode,
+  type RequestErrorCode,
   StoreError,
   type StoreErrorClass,
   TidegateError,
@@ -69,6 +70,7 @@ export { share, type Shared, sharedOf } from "./http/shared.ts";
 export type { AddressOptions } from "./identity/address.ts";
 export { apiKey, type ApiKeyOptions } from "./identity/api-key.ts";
 export {
+  apiKeyOf,
   type By,
   type Identity,
   identity,

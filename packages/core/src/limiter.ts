@@ -6,7 +6,7 @@ import type { Question } from "./question.ts";
 import type { Part } from "./explain.ts";
 import type { HealthReport } from "./failure/health.ts";
 import { EVERYONE, type Identity, toIdentity } from "./identity/identity.ts";
-import { type Duration, duration, isCost } from "./options.ts";
+import { type Duration, duration, isCost, onlyKnown } from "./options.ts";
 import type { NamedPolicy } from "./named-policies.ts";
 import type { DecideRequest, IdentityInput } from "./request.ts";
 import { createWaiting, type WaitOptions } from "./wait.ts";
@@ -83,9 +83,11 @@ export function createLimiter(config: Config): Limiter {
 export function limiterOf(engine: Engine): Limiter {
   const { settings } = engine;
   const { plan } = settings;
+  const ownNames = plan.policies.map(({ name }) => name);
 
   function questionOf(request: DecideRequest | undefined): Question {
     const { identity, cost, idempotencyKey } = request ?? ({} as Partial<DecideRequest>);
+    if (typeof cost === "object" && cost !== null) checkNames("cost", cost, ownNames);
     const usual = typeof plan.cost === "number" ? plan.cost : 1;
     const whole = typeof cost === "object" && cost !== null ? usual : cost === undefined ? usual : cost;
     if (!isCost(whole)) throw costError(whole);
@@ -113,20 +115,28 @@ export function limiterOf(engine: Engine): Limiter {
 
   const ask = (question: Question) => new Promise<Decision>((resolve) => engine.decide(question, resolve));
   const settle = (decision: Decision, outcome: Settlement) =>
-    promised((done) => engine.settle(decision, soundSettlement(outcome), done));
+    promised((done) => engine.settle(decision, soundSettlement(outcome, namesOf(decision)), done));
+  const namesOf = ({ verdicts }: Decision) => [...engine.names(), ...verdicts.map(({ policy }) => policy)];
   /** One promise: an async function would make two more. */
   const decide = (request: DecideRequest) =>
-    new Promise<Decision>((resolve) => engine.decide(questionOf(request), resolve));
+    new Promise<Decision>((resolve) => {
+      checkRequest("decide", request, DECIDE);
+      engine.decide(questionOf(request), resolve);
+    });
+
+  const wait = createWaiting(engine, questionOf, ask);
 
   return {
     decide,
     async peek(request) {
+      checkRequest("peek", request, DECIDE);
       return ask({ ...questionOf(request), peek: true });
     },
     async settle(decision, outcome) {
       return settle(decision, outcome);
     },
     async reserve(request) {
+      checkRequest("reserve", request, DECIDE);
       const decision = await ask({ ...questionOf(request), fresh: true });
       engine.reserved(decision);
       return {
@@ -135,16 +145,12 @@ export function limiterOf(engine: Engine): Limiter {
         cancel: async () => settle(decision, "giveBack"),
       };
     },
-    wait: createWaiting(engine, questionOf, ask),
+    async wait(request) {
+      checkRequest("wait", request, WAIT);
+      return wait(request);
+    },
     async reset(identity, policy) {
-      const names = engine.names();
-      if (policy !== undefined && !names.includes(policy)) {
-        const known = names.join(", ");
-        throw requestError(
-          "TIDEGATE_POLICY_UNKNOWN",
-          `policy: there is no ${show(policy)}; there are ${known}.`,
-        );
-      }
+      if (policy !== undefined) checkNames("policy", { [policy]: true }, engine.names());
       return promised((done) =>
         engine.reset(oneIdentity(identity), policy === undefined ? undefined : [policy], done),
       );
@@ -165,6 +171,22 @@ export function limiterOf(engine: Engine): Limiter {
   };
 }
 
+const DECIDE = ["identity", "cost", "idempotencyKey"];
+const WAIT = [...DECIDE, "maxWaitMs", "signal"];
+
+/** A misspelt option would be an option left out. Looked at without a list, as it is for every decision. */
+function checkRequest(method: string, request: object | undefined, known: readonly string[]): void {
+  for (const name in request) if (!known.includes(name)) onlyKnown(method, request, known);
+}
+
+/** @throws TidegateError when a record names a policy that there is not */
+function checkNames(what: string, record: object, names: readonly string[]): void {
+  const unknown = Object.keys(record).find((name) => !names.includes(name));
+  if (unknown === undefined) return;
+  const known = names.length === 0 ? "none" : [...new Set(names)].join(", ");
+  throw requestError("TIDEGATE_POLICY_UNKNOWN", `${what}: there is no ${show(unknown)}; there are ${known}.`);
+}
+
 const requestError = (code: RequestErrorCode, message: string) => new TidegateError(code, message);
 
 const costError = (cost: unknown) =>
@@ -180,8 +202,11 @@ export function isSettlement(outcome: unknown): outcome is Settlement {
   return Object.values(outcome).every(isCost);
 }
 
-function soundSettlement(outcome: unknown): Settlement {
-  if (isSettlement(outcome)) return outcome;
+function soundSettlement(outcome: unknown, names: readonly string[]): Settlement {
+  if (isSettlement(outcome)) {
+    if (typeof outcome === "object") checkNames("settle", outcome, names);
+    return outcome;
+  }
   const advice = `give "keep", "giveBack", a whole number from 0, or a record of those by policy`;
   throw requestError("TIDEGATE_SETTLEMENT", `settle: ${advice}, got ${show(outcome)}.`);
 }

@@ -8,7 +8,7 @@ export interface FixedWindowOptions<R = any> extends PolicyOptions<R> {
   /** Units per window. Whole, 0 or more. */
   limit: number;
   /** The window: a span, or `"day"`, `"week"` (from Monday) or `"month"` of the calendar. */
-  window: Duration;
+  window: Duration | CalendarUnit;
   /**
    * When a window of a span begins: `"first"` (the default) with its first request, `"clock"` at
    * whole multiples of it since 1970, in UTC.

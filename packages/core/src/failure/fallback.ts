@@ -47,7 +47,7 @@ export class LocalMemory {
   }
 
   #made(): Store {
-    const store = memoryStore({ maxEntries: MOST_LOCAL, clock: this.#clock });
+    const store = memoryStore({ maxEntries: MOST_LOCAL, nowUs: this.#clock });
     store.onOverflow?.(this.#overflowed);
     return store;
   }

@@ -1,6 +1,7 @@
-import type { Refusal } from "../config.ts";
+import type { Refusal, Settlement } from "../config.ts";
 import type { Decision } from "../decision.ts";
 import type { Engine } from "../engine.ts";
+import { show } from "../errors.ts";
 import { blockedDecision, type Part } from "../explain.ts";
 import { identityText } from "../identity/identity.ts";
 import type { Plan } from "../plans.ts";
@@ -127,9 +128,24 @@ export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R
       const deadline = performance.now() + settings.timeoutMs;
       const outcome = functions.settlementOf(settle, { request, status, aborted }, deadline);
       // A store that cannot be asked has been reported; the charge stays.
-      whenKnown(outcome, (settlement) => engine.settle(decision, settlement, () => {}));
+      whenKnown(outcome, (settlement) => {
+        const unknown = unknownIn(settlement, decision, engine);
+        if (unknown !== undefined)
+          events.fault(
+            "TIDEGATE_SETTLE_FAULT",
+            `The settle function named ${show(unknown)}, which is no policy`,
+          );
+        engine.settle(decision, settlement, () => {});
+      });
     };
   }
 
   return { of, denied };
+}
+
+/** A name in a record of costs that no policy has. */
+function unknownIn(settlement: Settlement, { verdicts }: Decision, { names }: Engine): string | undefined {
+  if (typeof settlement !== "object") return undefined;
+  const known = [...names(), ...verdicts.map(({ policy }) => policy)];
+  return Object.keys(settlement).find((name) => !known.includes(name));
 }

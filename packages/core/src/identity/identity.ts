@@ -83,7 +83,12 @@ export function addressOf(
   return found.value === NO_ADDRESS ? ipOf(peer, options) : found;
 }
 
-/** An API key, as a digest: the key itself is kept nowhere. */
+/**
+ * The identity that {@link apiKey} gives a key: its digest, as the key itself is kept nowhere. For `reset`, `block` and
+ * `peek` by hand.
+ *
+ * @param secret the one that `apiKey` was given, if any
+ */
 export function apiKeyOf(key: string, secret?: string): Identity {
   return { kind: "key", value: digest(key, secret), [MADE]: true };
 }

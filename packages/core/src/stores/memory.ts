@@ -1,6 +1,6 @@
 import type { Numbers } from "../algorithms/algorithm.ts";
 import type { Policy } from "../algorithms/policy.ts";
-import { wholeNumber } from "../options.ts";
+import { onlyKnown, wholeNumber } from "../options.ts";
 import { every } from "../timers.ts";
 import { NONE } from "./by-end.ts";
 import { ADMITTED, BLOCKED, Entries, REFUSED, SHARED, type Shelf } from "./entries.ts";
@@ -12,7 +12,7 @@ export interface MemoryStoreOptions {
   /** Whether what has ended is forgotten twice a minute by itself. True by default. */
   sweeps?: boolean;
   /** Whole microseconds that never go back. The process's own steady clock by default. */
-  clock?: (() => number) | undefined;
+  nowUs?: (() => number) | undefined;
 }
 
 export interface MemoryStore extends Store {
@@ -53,8 +53,9 @@ const endAfter = (now: number, us: number): number => Math.ceil((now + us) / 100
  * @throws ConfigError when `maxEntries` is not a whole number above 0
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  onlyKnown("memoryStore", options, ["maxEntries", "sweeps", "nowUs"]);
   const most = wholeNumber("maxEntries", options.maxEntries ?? 100_000, 1, 2 ** 24 - 1);
-  const { clock = steadyClock(), sweeps = true } = options;
+  const { nowUs: clock = steadyClock(), sweeps = true } = options;
   const entries = new Entries();
   /** Newcomers together, by policy. */
   const together = new Map<string, number>();
@@ -246,7 +247,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   }
 
   return {
-    nowUs: options.clock,
+    nowUs: options.nowUs,
     decide(batch, done) {
       for (let i = 0; i < batch.length; i++) decide(batch[i]!, done[i]!);
     },

@@ -1,5 +1,6 @@
 import type { ScriptClient } from "../clients/client.ts";
-import { StoreError } from "../errors.ts";
+import { ConfigError, StoreError } from "../errors.ts";
+import { onlyKnown } from "../options.ts";
 import { headOf } from "../identity/key.ts";
 import { uniqueId } from "../ids.ts";
 import { tellLate } from "../observe/channels.ts";
@@ -61,8 +62,19 @@ const MOST_WAITING = 1000;
 
 const SHIPPED = { decide: shippedDecide, settle: shippedSettle, manage: shippedManage };
 
-/** Decides and settles by scripts in Redis or Valkey. */
+/**
+ * Decides and settles by scripts in Redis or Valkey. For a client of one's own; a limiter makes this by itself of what it
+ * is given as `redis`.
+ *
+ * @throws ConfigError when it is given something that is no ScriptClient
+ */
 export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}): Store {
+  if (typeof client?.onState !== "function") {
+    const advice =
+      "give a ScriptClient, such as ioredisClient(url); or give a URL or a client to the limiter as redis";
+    throw new ConfigError("TIDEGATE_CLIENT_UNKNOWN", "redisStore", client, advice);
+  }
+  onlyKnown("redisStore", options, ["scripts", "scripting"]);
   const scripts = { ...SHIPPED, ...options.scripts };
   const clock = new ServerClock();
   const waiting: (() => void)[] = [];
