@@ -41,6 +41,12 @@ export const clockedScripts = {
  * the script is told of none.
  */
 export function clockedClient(client: ScriptClient, clock: FakeClock): ScriptClient {
+  /** Calendar windows are sent as of what the server said last: on another day than the clock's they would be others. */
+  const timed = (info: unknown): unknown =>
+    typeof info === "string"
+      ? info.replace(/^server_time_usec:\d+/m, `server_time_usec:${clock.now()}`)
+      : info;
+
   return {
     get state() {
       return client.state;
@@ -50,11 +56,12 @@ export function clockedClient(client: ScriptClient, clock: FakeClock): ScriptCli
     },
     onState: (listener) => client.onState(listener),
     send(command, args, done) {
+      if (command === "info") return client.send(command, args, (error, reply) => done(error, timed(reply)));
       if (command !== "evalsha" && command !== "eval") return client.send(command, args, done);
       // A deadline is the one number of this size in its place.
       const place = 2 + Number(args[1]) + 1;
-      const timed = typeof args[place] === "number" && args[place] > 1e14;
-      client.send(command, [...(timed ? args.with(place, "") : args), clock.now()], done);
+      const isTimed = typeof args[place] === "number" && args[place] > 1e14;
+      client.send(command, [...(isTimed ? args.with(place, "") : args), clock.now()], done);
     },
     close: () => client.close(),
   };
