@@ -8,7 +8,8 @@ import { root } from "../../docs/markdown.ts";
 const packages = readdirSync(join(root, "packages"), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name);
-const frameworks = packages.filter((name) => name !== "core");
+const OTHERS = ["cli", "compat", "core", "policy-file"];
+const frameworks = packages.filter((name) => !OTHERS.includes(name));
 
 const sourcesOf = (name: string): string[] =>
   readdirSync(join(root, "packages", name, "src"), { recursive: true, encoding: "utf8" })

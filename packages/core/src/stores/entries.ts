@@ -17,8 +17,10 @@ export class Entries implements Links {
   states: unknown[] = [];
   next = new Int32Array(FIRST);
   previous = new Int32Array(FIRST);
-  readonly #keys: string[] = [];
+  #keys: string[] = [];
   readonly #byKey = new Map<string, number>();
+  /** What newcomers share, by policy. */
+  readonly #shared = new Map<string, number>();
   #shelfOf = new Uint8Array(FIRST);
   readonly #shelves = [new ByEnd(this), new ByEnd(this), new ByEnd(this)];
   /** The first of those that are free; the others follow by `next`. */
@@ -29,8 +31,16 @@ export class Entries implements Links {
     return this.#byKey.size;
   }
 
+  get sharedSize(): number {
+    return this.#shared.size;
+  }
+
   find(key: string): number {
     return this.#byKey.get(key) ?? NONE;
+  }
+
+  findShared(policy: string): number {
+    return this.#shared.get(policy) ?? NONE;
   }
 
   /** The key that an entry has now: one that was forgotten leaves its number to another. */
@@ -49,7 +59,7 @@ export class Entries implements Links {
     this.#keys[entry] = key;
     this.#shelfOf[entry] = shelf;
     this.ends[entry] = NEVER_KEPT;
-    if (shelf !== SHARED) this.#byKey.set(key, entry);
+    (shelf === SHARED ? this.#shared : this.#byKey).set(key, entry);
     return entry;
   }
 
@@ -67,7 +77,8 @@ export class Entries implements Links {
 
   remove(entry: number): void {
     const shelf = this.#shelfOf[entry] as Shelf;
-    if (shelf !== SHARED) {
+    if (shelf === SHARED) this.#shared.delete(this.#keys[entry]!);
+    else {
       this.#byKey.delete(this.#keys[entry]!);
       const second = secondOf(this.ends[entry]!);
       if (second !== NEVER_KEPT) this.#shelves[shelf]!.take(entry, second);
@@ -87,7 +98,7 @@ export class Entries implements Links {
     return this.#shelves[ADMITTED]!.soonest();
   }
 
-  /** Forgets all that has ended. What is shared is not looked at. */
+  /** Forgets all that has ended, and the room that it took where most of it is empty. */
   sweep(now: number): void {
     const second = secondOf(now);
     for (const shelf of this.#shelves) {
@@ -103,13 +114,33 @@ export class Entries implements Links {
         entry = next;
       }
     }
+    for (const entry of this.#shared.values()) if (this.ends[entry]! <= now) this.remove(entry);
+    if (this.ends.length > FIRST && (this.size + this.sharedSize) * 4 < this.ends.length) this.#shrink();
+  }
+
+  /** Numbers all anew. */
+  #shrink(): void {
+    const all = [...this.#byKey, ...this.#shared].map(([key, entry]) => ({
+      key,
+      state: this.states[entry],
+      ends: this.ends[entry]!,
+      shelf: this.#shelfOf[entry] as Shelf,
+    }));
+    this.clear();
+    for (const { key, state, ends, shelf } of all) this.keep(this.add(key, shelf), state, ends, shelf);
   }
 
   clear(): void {
     this.#byKey.clear();
-    this.#keys.length = this.states.length = 0;
+    this.#shared.clear();
+    this.#keys = [];
+    this.states = [];
     this.#free = NONE;
     for (const shelf of this.#shelves) shelf.clear();
+    this.ends = new Float64Array(FIRST);
+    this.next = new Int32Array(FIRST);
+    this.previous = new Int32Array(FIRST);
+    this.#shelfOf = new Uint8Array(FIRST);
   }
 
   #place(): number {

@@ -57,8 +57,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const most = wholeNumber("maxEntries", options.maxEntries ?? 100_000, 1, 2 ** 24 - 1);
   const { nowUs: clock = steadyClock(), sweeps = true } = options;
   const entries = new Entries();
-  /** Newcomers together, by policy. */
-  const together = new Map<string, number>();
   let sweeper: NodeJS.Timeout | undefined;
   const overflowListeners: (() => void)[] = [];
 
@@ -66,9 +64,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   function read(key: string, now: number): number {
     const entry = entries.find(key);
     if (entry !== NONE) return isLive(entry, now) ? entry : NONE;
-    if (together.size === 0 || hasRoom(now)) return NONE;
-    const shared = together.get(policyPartOf(key));
-    return shared !== undefined && isLive(shared, now) ? shared : NONE;
+    if (entries.sharedSize === 0 || hasRoom(now)) return NONE;
+    const shared = entries.findShared(policyPartOf(key));
+    return shared !== NONE && isLive(shared, now) ? shared : NONE;
   }
 
   const isLive = (entry: number, now: number): boolean => entries.ends[entry]! > now;
@@ -96,10 +94,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   }
 
   function newcomers(policy: string): number {
-    const known = together.get(policy);
-    if (known !== undefined) return known;
+    const known = entries.findShared(policy);
+    if (known !== NONE) return known;
     const entry = entries.add(policy, SHARED);
-    together.set(policy, entry);
     for (const listener of overflowListeners) listener();
     return entry;
   }
@@ -114,13 +111,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   }
 
   function sweep(): void {
-    const now = clock();
-    entries.sweep(now);
-    for (const [policy, entry] of together) {
-      if (isLive(entry, now)) continue;
-      together.delete(policy);
-      entries.remove(entry);
-    }
+    entries.sweep(clock());
     if (entries.size === 0) stop();
   }
 
@@ -268,11 +259,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     async close() {
       stop();
       entries.clear();
-      together.clear();
     },
     onOverflow: (listener) => void overflowListeners.push(listener),
     get size() {
-      return entries.size + together.size;
+      return entries.size + entries.sharedSize;
     },
   };
 }
