@@ -136,7 +136,7 @@ it("counts in one place what two stores of the same prefix count, and apart what
 
 it("gives no hit of a window that is over back to the next one", async () => {
   const clock = fakeClock();
-  const store = begun({ store: memoryStore({ clock: clock.now }) }, { skipFailedRequests: true });
+  const store = begun({ store: memoryStore({ nowUs: clock.now }) }, { skipFailedRequests: true });
   await store.increment("key");
   clock.advance(61_000);
   await store.increment("key");
@@ -158,7 +158,7 @@ it("makes no key when a window is over before its hit is taken back", async () =
 });
 
 it("takes back no hit of another after a reset", async () => {
-  const store = memoryStore({ clock: fakeClock().now });
+  const store = memoryStore({ nowUs: fakeClock().now });
   const [one, two] = [1, 2].map(() => begun({ store }, { skipFailedRequests: true }));
   await one!.increment("key");
   await one!.resetKey("key");
@@ -344,7 +344,7 @@ describe("with an algorithm", () => {
 
   it("Retry-After is the algorithm's own wait", async () => {
     const clock = fakeClock();
-    const store = memoryStore({ clock: clock.now });
+    const store = memoryStore({ nowUs: clock.now });
     const bucket = tidegateStore({
       store,
       algorithm: ({ limit }) => tokenBucket({ capacity: limit, refillPerSecond: 0.2 }),
@@ -359,7 +359,7 @@ describe("with an algorithm", () => {
   it("a refusal that skipFailedRequests takes back gives nobody else's unit back", async () => {
     const clock = fakeClock();
     const store = begun(
-      { store: memoryStore({ clock: clock.now }), algorithm: slidingWindow },
+      { store: memoryStore({ nowUs: clock.now }), algorithm: slidingWindow },
       { skipFailedRequests: true },
     );
     const hits = [];

@@ -95,7 +95,7 @@ describe.each(Object.entries(places))("the promises of a storage, in %s", (_, wh
 
 it("a block lasts its time from the first refusal, and attempts meanwhile do not lengthen it", async () => {
   const clock = fakeClock();
-  const storage = storageOf({ store: memoryStore({ clock: clock.now }) });
+  const storage = storageOf({ store: memoryStore({ nowUs: clock.now }) });
   const asked = () => storage.increment("key", 60_000, 1, 30_000, "default");
   await asked();
   clock.advance(50_000);
@@ -124,7 +124,7 @@ it("attempts do not lengthen a block in Redis either", async () => {
 
 it("without a block, who is refused waits for the window's end", async () => {
   const clock = fakeClock();
-  const storage = storageOf({ store: memoryStore({ clock: clock.now }) });
+  const storage = storageOf({ store: memoryStore({ nowUs: clock.now }) });
   const asked = () => storage.increment("key", 60_000, 1, 0, "default");
   await asked();
   clock.advance(45_000);
@@ -152,7 +152,7 @@ it("lets every key end, blocks as well", async () => {
 
 it("decides by an algorithm of the user's", async () => {
   const clock = fakeClock();
-  const storage = storageOf({ store: memoryStore({ clock: clock.now }), algorithm: slidingWindow });
+  const storage = storageOf({ store: memoryStore({ nowUs: clock.now }), algorithm: slidingWindow });
   const asked = () => storage.increment("key", 60_000, 2, 0, "default");
   await asked();
   await asked();

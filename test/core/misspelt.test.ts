@@ -49,9 +49,9 @@ describe("a policy that there is not", () => {
 
   it("is refused when a reservation is committed, which can be done again", async () => {
     const made = limiter();
-    const { commit } = await made.reserve({ identity: "anna", cost: 10 });
-    await expect(commit({ token: 5 })).rejects.toMatchObject(unknown("settle"));
-    await commit({ tokens: 5 });
+    const reservation = await made.reserve({ identity: "anna", cost: 10 });
+    await expect(reservation.commit({ token: 5 })).rejects.toMatchObject(unknown("settle"));
+    await reservation.commit({ tokens: 5 });
     expect(await left(made)).toBe(95);
   });
 

@@ -91,7 +91,7 @@ const steps = Array.from({ length: 60 }, (_, i) => ({
 
 async function decisionsOf(config: Config) {
   const clock = fakeClock();
-  const limiter = createLimiter({ ...config, timeoutMs: 10_000, store: memoryStore({ clock: clock.now }) });
+  const limiter = createLimiter({ ...config, timeoutMs: 10_000, store: memoryStore({ nowUs: clock.now }) });
   const decisions = [];
   for (const { waitMs, who, cost } of steps) {
     clock.advance(waitMs);
@@ -222,7 +222,7 @@ async function answersOf(config: Config) {
   const limit = rateLimit({
     ...config,
     timeoutMs: 10_000,
-    store: memoryStore({ clock: clock.now }),
+    store: memoryStore({ nowUs: clock.now }),
     onEvent: () => undefined,
   });
   const app = express();

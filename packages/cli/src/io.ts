@@ -6,8 +6,16 @@ import { CliError, type ExitCode } from "./errors.ts";
 import { jsonText } from "./plain.ts";
 import { tableOf } from "./table.ts";
 
-/** Colours and weights, or texts as they are where there are none. */
-export type Colour = ReturnType<typeof pico.createColors>;
+/**
+ * Colours and weights, or texts as they are where there are none. Written here: a type of picocolors would ask users of
+ * these declarations for `esModuleInterop`.
+ */
+export interface Colour extends Readonly<Record<Paint, (text: string | number) => string>> {
+  /** Whether there are colours. */
+  readonly isColorSupported: boolean;
+}
+
+type Paint = "bold" | "cyan" | "dim" | "green" | "red" | "yellow";
 
 type Stream<T> = T & { readonly isTTY?: boolean; readonly columns?: number };
 

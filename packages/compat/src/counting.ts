@@ -33,7 +33,10 @@ export interface CountingOptions extends Pick<
   | "coalesce"
   | "denyCache"
 > {
-  /** Begins every key. Two limiters that are not to count together give different ones. */
+  /**
+   * Begins every key. Two limiters that are not to count together give different ones. `"erl"`, `"frl"` or `"nest"` by
+   * default: each library's own.
+   */
   prefix?: string;
   /**
    * What answers when Redis cannot, `timeoutMs` (50 by default) after it was asked at the latest:
@@ -50,7 +53,12 @@ export interface CountingOptions extends Pick<
   algorithm?: Algorithm;
 }
 
-/** @param numbers `window`: milliseconds */
+/**
+ * Makes the policy of a limit: `slidingWindow`, `gcra`, `slidingLog` or `fixedWindow` of `@tidegate/core` as they are,
+ * or a function of yours.
+ *
+ * @param numbers `limit`: units per window; `window`: its length, milliseconds
+ */
 export type Algorithm = (numbers: { limit: number; window: number }) => Policy;
 
 /** The store could not be asked, and the rule is `"closed"`. Frameworks answer it with 503. */

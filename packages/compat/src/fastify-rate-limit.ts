@@ -39,7 +39,7 @@ export interface TidegateFastifyStore {
   child(routeOptions: object): TidegateFastifyStore;
 }
 
-/** The class that @fastify/rate-limit makes its stores of. All of them share one connection. */
+/** The class that `@fastify/rate-limit` makes its stores of. All of them share one connection. */
 export interface TidegateFastifyStoreClass {
   new (options: object): TidegateFastifyStore;
   /** For `health()` in a readiness endpoint, and for what people do by hand. */
@@ -209,7 +209,7 @@ function answer(callback: Callback, count: Promise<Count>): void {
 }
 
 /**
- * A class of stores for @fastify/rate-limit 10 and 11 that count with tidegate.
+ * A class of stores for `@fastify/rate-limit` 10 and 11 that count with tidegate.
  *
  * @example app.register(rateLimit, { max: 100, store: tidegateStore({ redis: process.env.REDIS_URL }) })
  * @throws ConfigError for the first option that cannot work

@@ -4,16 +4,19 @@ import { Counting, type CountingOptions, type Hit, waitOf } from "./counting.ts"
 
 export { type Algorithm, type CountingOptions, StoreUnavailableError } from "./counting.ts";
 
-/** What @nestjs/throttler wants to know of a request. Times are whole seconds, rounded up. */
+/** What `@nestjs/throttler` wants to know of a request. Times are whole seconds, rounded up. */
 export interface ThrottlerRecord {
   /** Requests that this window let pass, this one with them; one more than the limit when it is refused. */
   totalHits: number;
+  /** How long until the window ends, seconds. */
   timeToExpire: number;
+  /** Whether the request is refused. */
   isBlocked: boolean;
+  /** How long it stays refused, seconds; 0 when it is let in. */
   timeToBlockExpire: number;
 }
 
-/** A storage for @nestjs/throttler 6. Made by {@link tidegateStore}. */
+/** A storage for `@nestjs/throttler` 6. Made by {@link tidegateStore}. */
 export class TidegateThrottlerStorage implements ThrottlerStorage {
   readonly #options: CountingOptions;
   #counting: Counting;
@@ -82,7 +85,7 @@ const countingOf = (options: CountingOptions): Counting =>
   new Counting(options, { prefix: "nest", blocking: true, remembers: false });
 
 /**
- * A storage for @nestjs/throttler 6 that decides with tidegate.
+ * A storage for `@nestjs/throttler` 6 that decides with tidegate.
  *
  * @example ThrottlerModule.forRoot({ throttlers, storage: tidegateStore({ redis: process.env.REDIS_URL }) })
  * @throws ConfigError for the first option that cannot work

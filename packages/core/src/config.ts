@@ -35,8 +35,12 @@ export interface Config<R = any, S = any> {
   prefix?: string;
   /** The policies by name: all of them are charged for a request, or none. Their order is that of the headers. */
   policies?: Record<string, Policy | PerRequestPolicy<R>>;
-  /** The shortest form, with `window`: one sliding window named `default`. */
+  /**
+   * Units per window: the shortest form, with `window`, of one sliding window named `default`. Either these two or
+   * `policies` are needed.
+   */
   limit?: number;
+  /** The window of `limit`: whole milliseconds, or text such as `"1m"`. */
   window?: Duration;
   /** Who is counted, unless a policy says otherwise. In HTTP the client's address by default. */
   by?: By<R>;
@@ -58,20 +62,25 @@ export interface Config<R = any, S = any> {
    * Koa has none that could be used.
    */
   trustProxy?: TrustProxy;
-  /** CORS preflights: not limited by default. */
+  /**
+   * CORS preflights: `"exempt"` leaves them alone, `"count"` limits them like other requests. `"exempt"` by default.
+   */
   preflights?: "exempt" | "count";
   /** Requests that are not limited at all. */
   skip?: (request: R) => MaybePromise<boolean>;
   /** How long a decision may take, milliseconds. 50 by default. Holds for a request's own functions too. */
   timeoutMs?: number;
   /**
-   * How long a request's own functions may take together, where it is not what a decision may take, milliseconds. The
-   * store then has all of `timeoutMs`.
+   * How long a request's own functions may take together, milliseconds. `timeoutMs` by default, which then bounds
+   * functions and store together; given, the store has all of `timeoutMs` besides.
    */
   functionTimeoutMs?: number;
   /** What answers when the store cannot. `"open"` by default. */
   onFailure?: FailureRule;
-  /** How many processes share the limits: what the rule `"local"` divides them by. */
+  /**
+   * How many processes share the limits: what the rule `"local"` and the scope `"process"` divide them by. None by
+   * default: the rule is an error then, and by the scope every process has the whole limit.
+   */
   instances?: number;
   /** Which header fields responses carry. */
   headers?: HeaderOptions;
@@ -80,30 +89,34 @@ export interface Config<R = any, S = any> {
    * return parts of another answer, or answer by itself. Not bounded by `timeoutMs`.
    */
   onLimited?: (refusal: Refusal, request: R, response: S) => MaybePromise<Answer | S | void>;
-  /** Told of every degraded decision, warning, recovery and audit. */
+  /** Told of every degraded decision, outage, recovery, warning and audit. */
   onEvent?: EventListener;
-  /** Gives a request's units back after its response: when that was below 400, or when it was not. */
+  /**
+   * Gives a request's units back after its response: `"success"` when that was below 400, `"failure"` when it was not.
+   * Neither by default: what was charged stays charged.
+   */
   giveBackOn?: "success" | "failure";
   /** Says after the response what a request cost. Instead of `giveBackOn`. */
   settle?: (response: ResponseOutcome<R>) => MaybePromise<Settlement>;
   /** The same question with the same key is charged once: a client's own key for its retries. */
   idempotencyKey?: (request: R) => MaybePromise<string | undefined>;
-  /** How long a grant is kept for its idempotency key, milliseconds. One minute by default. */
+  /** How long a grant is kept for its idempotency key, milliseconds. 60,000 by default. */
   idempotencyMs?: number;
   /**
-   * Refuses from this process's memory what Redis would refuse: an earlier refusal holds until its wait is over. `maxMs`:
-   * for how long at most, 1,000 by default; so long may units that another process gives back go unseen. True by default,
-   * with `redis`.
+   * Refuses from this process's memory what Redis would refuse: an earlier refusal holds until its wait is over. True
+   * by default, with `redis`. `maxMs`: for how long at most, milliseconds, 1,000 by default; so long may units that
+   * another process gives back go unseen.
    */
   denyCache?: boolean | { maxMs?: number };
   /** Whether the questions of one turn of the event loop travel to the store together. True by default. */
   coalesce?: boolean;
-  /** Whether decisions heed `limiter.block()`: one look more in the same script. Off by default. */
+  /** Whether decisions heed `limiter.block()`: one look more in the same script. False by default. */
   blocking?: boolean;
 }
 
 /** How a request ended. */
 export interface ResponseOutcome<R = any> {
+  /** The framework's own request. */
   readonly request: R;
   /** The status, where a response was begun. */
   readonly status: number | undefined;
@@ -124,6 +137,7 @@ export type Settlement = "keep" | "giveBack" | number | Readonly<Record<string, 
 export interface PerRequestPolicy<R = any> {
   /** Used when `choose` fails, and for everything that must be known beforehand. */
   readonly base: Policy;
+  /** Says which policy holds for a request. */
   readonly choose: (request: R) => MaybePromise<Policy>;
 }
 
@@ -161,16 +175,27 @@ export interface RouteOverride<R = any> {
    * objects under their own names: these count on.
    */
   policies?: Readonly<Record<string, Policy | PerRequestPolicy<R>>>;
-  /** The shortest form, with `window`: one sliding window named `default`, for this route alone. */
+  /**
+   * Units per window: the shortest form, with `window`, of one sliding window named `default`, for this route alone.
+   */
   limit?: number;
+  /** The window of `limit`: whole milliseconds, or text such as `"1m"`. */
   window?: Duration;
+  /** Who is counted on this route, unless a policy says otherwise. */
   by?: By<R>;
+  /** Units a request of this route takes. */
   cost?: Cost<R>;
+  /** What answers on this route when the store cannot. */
   onFailure?: FailureRule;
+  /** `"shadow"`: every policy of this route is on trial. */
   mode?: Mode;
   /** Routes of one group share what their policies count. */
   group?: string;
+  /**
+   * Gives a request's units back after its response: `"success"` when that was below 400, `"failure"` when it was not.
+   */
   giveBackOn?: "success" | "failure";
+  /** Says after the response what a request of this route cost. Instead of `giveBackOn`. */
   settle?: (response: ResponseOutcome<R>) => MaybePromise<Settlement>;
 }
 
@@ -185,6 +210,7 @@ export interface Refusal {
    * - `closed`: the store could not be asked, and the rule is to let nobody pass
    */
   readonly kind: "limit" | "blocked" | "closed";
+  /** The decision that refuses. */
   readonly decision: Decision;
   /** 429, or 503 for `closed`. */
   readonly status: number;

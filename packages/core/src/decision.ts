@@ -28,6 +28,7 @@ export interface Verdict {
   readonly nextMs: number | null;
   /** Milliseconds until the policy is as if never used. */
   readonly fullMs: number;
+  /** Why it says so. */
   readonly reason: Reason;
   /** Whether the policy is on trial: then it refused nothing, whatever it says here. */
   readonly shadow: boolean;
@@ -35,7 +36,9 @@ export interface Verdict {
 
 /** The failure rule that answered in the store's place. Under `local` it knows this process's own counts. */
 export interface Degraded {
+  /** The rule that answered; `{ local: policies }` is `local`, too. */
   readonly rule: "open" | "closed" | "local";
+  /** Why the store gave no decision. */
   readonly reason: StoreErrorClass;
 }
 
@@ -46,14 +49,19 @@ export interface Degraded {
 export interface Receipt {
   /** The store's clock, µs. */
   readonly at: number;
+  /** What each policy was charged. */
   readonly charges: readonly Charge[];
   /** The id of the leases taken, where a policy counts what is in flight. */
   readonly lease: string | undefined;
 }
 
+/** What one policy was charged. */
 export interface Charge {
+  /** The policy's name. */
   readonly policy: string;
+  /** The key that was charged, as the store has it. */
   readonly key: string;
+  /** Units that were taken. */
   readonly units: number;
   /** Where the units went: a window, or a first entry. Its meaning is the algorithm's. */
   readonly mark: number;
@@ -61,6 +69,7 @@ export interface Charge {
 
 /** The answer to one request. */
 export interface Decision {
+  /** Whether the request may go on. */
   readonly allowed: boolean;
   /** When it was decided, by the store's clock: milliseconds since 1970. By this process's when `degraded`. */
   readonly at: number;

@@ -3,7 +3,9 @@
  * package may be loaded.
  */
 export class TidegateError extends Error {
+  /** The class's own: `TidegateError`, `ConfigError`, `StoreError` and so on. */
   override readonly name: string = "TidegateError";
+  /** What went wrong, by a name that stays: each has an entry in docs/errors.md. */
   readonly code: string;
 
   constructor(code: string, message: string) {
@@ -86,6 +88,7 @@ export type StoreErrorClass =
 /** A store that could not decide. The failure rule answers instead of it. */
 export class StoreError extends TidegateError {
   override readonly name = "StoreError";
+  /** Why, by its class; `code` is `TIDEGATE_STORE_` and this in capitals. */
   readonly reason: StoreErrorClass;
 
   constructor(reason: StoreErrorClass, message: string) {

@@ -9,6 +9,7 @@ const SAME_WIRE: Record<string, Standard> = {
   "draft-10": "draft-11",
 };
 
+/** A draft of draft-ietf-httpapi-ratelimit-headers whose fields have a form of their own. */
 export type Standard = (typeof STANDARDS)[number];
 
 /** Which header fields responses carry. */

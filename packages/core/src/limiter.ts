@@ -16,14 +16,26 @@ export interface Reservation {
   /** Whether the units were there. Do not begin when they were not. */
   readonly decision: Decision;
   /**
-   * It cost so many units in the end: less comes back, more is charged into debt. Once; a second
-   * time does nothing. A reservation that is never settled stays charged.
+   * It cost so many units in the end: less comes back, more is charged into debt. Once; a second time does nothing. A
+   * reservation that is never settled stays charged.
+   *
+   * @param actual units, of each policy that has no cost of its own; or a record from policy name to units
+   * @throws TidegateError TIDEGATE_SETTLEMENT (the promise rejects) when it is no whole number from 0
+   * @throws StoreError (the promise rejects) when the store cannot be asked
    */
   commit(actual: number | Readonly<Record<string, number>>): Promise<void>;
-  /** It cost nothing. */
+  /**
+   * It cost nothing: all that was taken comes back.
+   *
+   * @throws StoreError (the promise rejects) when the store cannot be asked
+   */
   cancel(): Promise<void>;
 }
 
+/**
+ * Limits for anything that is not an HTTP request, and what people do by hand. Made by {@link createLimiter}; every
+ * middleware has one as `limiter`.
+ */
 export interface Limiter {
   /**
    * Decides, and charges when the decision is to allow. Always answers within the configuration's
@@ -32,16 +44,25 @@ export interface Limiter {
    * @throws TidegateError (the promise rejects) when an identity is missing or the cost is no whole number
    */
   decide(request: DecideRequest): Promise<Decision>;
-  /** What {@link decide} would answer now. Charges nothing, writes nothing. */
+  /**
+   * What {@link decide} would answer now. Charges nothing, writes nothing.
+   *
+   * @throws TidegateError (the promise rejects) when an identity is missing or the cost is no whole number
+   */
   peek(request: DecideRequest): Promise<Decision>;
   /**
-   * Tells what became of a request, once its work is done: gives units back or charges more, and
-   * frees what was in flight. Once per decision; a second time does nothing.
+   * Tells what became of a request, once its work is done: gives units back or charges more, and frees what was in
+   * flight. Once per decision; a second time does nothing.
    *
+   * @throws TidegateError TIDEGATE_SETTLEMENT (the promise rejects) when the outcome is none
    * @throws StoreError (the promise rejects) when the store cannot be asked
    */
   settle(decision: Decision, outcome: Settlement): Promise<void>;
-  /** Takes units for work whose cost is known afterwards. */
+  /**
+   * Takes units for work whose cost is known afterwards.
+   *
+   * @throws TidegateError (the promise rejects) when an identity is missing or the cost is no whole number
+   */
   reserve(request: DecideRequest): Promise<Reservation>;
   /**
    * Resolves when the request was let in: sleeps as long as the decision says, without asking in
@@ -52,15 +73,31 @@ export interface Limiter {
    */
   wait(request: DecideRequest & WaitOptions): Promise<Decision>;
   /**
-   * Forgets what was counted for an identity: by one policy, or by all of them. A policy by
-   * `globally()` counts nobody alone: it is forgotten only when it is named.
+   * Forgets what was counted for an identity: by one policy, or by all of them. A policy by `globally()` counts nobody
+   * alone: it is forgotten only when it is named.
+   *
+   * @param policy its name; left out: all of them
+   * @throws TidegateError (the promise rejects) by code: TIDEGATE_IDENTITY_MISSING, TIDEGATE_POLICY_UNKNOWN
+   * @throws StoreError (the promise rejects) when the store cannot be asked
    */
   reset(identity: IdentityInput, policy?: string): Promise<void>;
   /**
-   * Refuses an identity whatever its limits, for a span or, as `"forever"` says, until unblocked. Attempts
-   * meanwhile change nothing. Needs `blocking: true` in the configuration of whoever decides.
+   * Refuses an identity whatever its limits, for a span or, as `"forever"` says, until unblocked. Attempts meanwhile
+   * change nothing. Needs `blocking: true` in the configuration of whoever decides.
+   *
+   * @param span milliseconds, text such as `"1h"`, or `"forever"`
+   * @param reason for the audit; empty by default
+   * @throws TidegateError (the promise rejects) by code: TIDEGATE_IDENTITY_MISSING, TIDEGATE_BLOCKING_OFF
+   * @throws ConfigError (the promise rejects) when the span is none
+   * @throws StoreError (the promise rejects) when the store cannot be asked
    */
   block(identity: IdentityInput, span: Duration, reason?: string): Promise<void>;
+  /**
+   * Ends a block; of an identity that is not blocked it changes nothing.
+   *
+   * @throws TidegateError TIDEGATE_IDENTITY_MISSING (the promise rejects)
+   * @throws StoreError (the promise rejects) when the store cannot be asked
+   */
   unblock(identity: IdentityInput): Promise<void>;
   /** Whether the store answers, for readiness endpoints. Asks nothing. */
   health(): HealthReport;

@@ -16,4 +16,5 @@ export interface DecideRequest {
   idempotencyKey?: string;
 }
 
+/** Somebody, where there is no request to look at: an {@link Identity}, or text or a number, which are of kind `id`. */
 export type IdentityInput = Identity | string | number;

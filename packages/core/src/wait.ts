@@ -5,6 +5,7 @@ import { type RequestErrorCode, TidegateError } from "./errors.ts";
 import { identityText } from "./identity/identity.ts";
 import type { DecideRequest } from "./request.ts";
 
+/** How long {@link Limiter.wait} may take. */
 export interface WaitOptions {
   /** Ends the waiting; the promise rejects with its reason. */
   signal?: AbortSignal;

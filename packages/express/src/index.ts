@@ -34,6 +34,7 @@ declare global {
 
 /** Express middleware, and the limiter inside it. */
 export interface RateLimitHandler extends RequestHandler {
+  /** The same limits without HTTP, and what people do by hand: `peek`, `reset`, `block`, `health`, `close`. */
   readonly limiter: Limiter;
   /**
    * Middleware with these policies besides, for single routes. What counted a request before does not count it again.

@@ -39,12 +39,18 @@ declare module "fastify" {
 /** When a request is decided. Bodies are read between the second and the third. */
 export type Hook = "onRequest" | "preParsing" | "preValidation" | "preHandler";
 
+/** A limiter's configuration, and when it decides. */
 export interface FastifyRateLimitConfig extends Config<FastifyRequest, FastifyReply> {
-  /** `"onRequest"` by default. A `cost` or `by` that looks at the body needs `"preValidation"` or `"preHandler"`. */
+  /**
+   * When a request is decided. `"onRequest"` by default. A `cost` or `by` that looks at the body needs
+   * `"preValidation"` or `"preHandler"`.
+   */
   hook?: Hook;
 }
 
+/** The limiter of a scope, as `app.rateLimit`. */
 export interface FastifyRateLimit {
+  /** The same limits without HTTP, and what people do by hand: `peek`, `reset`, `block`, `health`, `close`. */
   readonly limiter: Limiter;
   /**
    * A hook with these policies besides, for single routes. What counted a request before does not count it again.

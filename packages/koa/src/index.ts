@@ -24,6 +24,7 @@ declare module "koa" {
 
 /** Koa middleware, and the limiter inside it. */
 export interface RateLimitMiddleware extends Middleware {
+  /** The same limits without HTTP, and what people do by hand: `peek`, `reset`, `block`, `health`, `close`. */
   readonly limiter: Limiter;
   /**
    * Middleware with these policies besides, for single routes. What counted a request before does not count it again.
@@ -34,9 +35,17 @@ export interface RateLimitMiddleware extends Middleware {
   with(extension: Extension<Context>): RateLimitMiddleware;
 }
 
+/** A limiter's configuration, and how the patterns of `routes` are read. */
 export interface KoaRateLimitConfig extends Config<Context, Context> {
-  /** How `routes` is read: as the options of the same names of @koa/router. Both false by default, as there. */
+  /**
+   * Whether patterns of `routes` tell capitals from small letters: the option of the same name of `@koa/router`. False
+   * by default, as there.
+   */
   sensitive?: boolean;
+  /**
+   * Whether a slash at the end makes another path for them: the option of the same name of `@koa/router`. False by
+   * default, as there.
+   */
   strict?: boolean;
 }
 

@@ -1,6 +1,7 @@
 import { TidegateError } from "@tidegate/core";
 
 /**
+ * What is wrong with a policy file:
  * - `TIDEGATE_FILE_UNREADABLE`: there is no such file, it may not be read, is too large, or is not UTF-8
  * - `TIDEGATE_FILE_SYNTAX`: it is no YAML or JSON, or says something twice
  * - `TIDEGATE_FILE_OPTION`: an option is unknown, missing, or cannot work
@@ -12,6 +13,7 @@ export type PolicyFileErrorCode =
 
 /** One thing that is wrong with a policy file. */
 export interface PolicyFileProblem {
+  /** What is wrong. */
   readonly code: PolicyFileErrorCode;
   /** From 1; 0 where the file could not be read at all. */
   readonly line: number;
@@ -35,9 +37,13 @@ export class PolicyFileError extends TidegateError {
   declare readonly code: PolicyFileErrorCode;
   /** As it was given. */
   readonly file: string;
+  /** Where the first problem is: from 1; 0 where the file could not be read at all. */
   readonly line: number;
+  /** Where in its line, from 1, in UTF-16 units; 0 where the file could not be read at all. */
   readonly column: number;
+  /** The option at fault, for example `policies.burst.capacity`; empty where it is the file itself. */
   readonly option: string;
+  /** The value at fault, where it is text, a number or a boolean, and no secret. */
   readonly value: string | number | boolean | undefined;
   /** In the order of the file, 100 at most. */
   readonly problems: readonly PolicyFileProblem[];

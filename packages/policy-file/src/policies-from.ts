@@ -35,6 +35,7 @@ export type PolicyFileConfig = Pick<
   | "scripting"
 >;
 
+/** What {@link policiesFrom} takes besides the file. */
 export interface PolicyFileOptions {
   /** Where `secretFromEnv` looks a name up. The environment of the process by default. */
   env?: (name: string) => string | undefined;

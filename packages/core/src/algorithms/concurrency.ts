@@ -2,6 +2,7 @@ import { duration, onlyKnown, wholeNumber } from "../options.ts";
 import { type Algorithm, clamp, goesInTime, toMs } from "./algorithm.ts";
 import { COMMON, partOf, type Policy, policy, type PolicyOptions, unsplit } from "./policy.ts";
 
+/** What {@link concurrency} takes. */
 export interface ConcurrencyOptions<R = any> extends PolicyOptions<R> {
   /** How many may be in flight. Whole, 0 to 100,000. */
   limit: number;

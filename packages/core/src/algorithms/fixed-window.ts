@@ -4,11 +4,12 @@ import { type Algorithm, clamp, type Numbers, toMs } from "./algorithm.ts";
 import { type Bounds, calendar, type CalendarUnit } from "./calendar.ts";
 import { COMMON, MOST_IN_FIELD, partOf, type Policy, policy, type PolicyOptions, unsplit } from "./policy.ts";
 
+/** What {@link fixedWindow} takes. */
 export interface FixedWindowOptions<R = any> extends PolicyOptions<R> {
   /** Units per window. Whole, 0 or more. */
   limit: number;
   /** The window: a span, or `"day"`, `"week"` (from Monday) or `"month"` of the calendar. */
-  window: Duration | CalendarUnit;
+  window: Duration;
   /**
    * When a window of a span begins: `"first"` (the default) with its first request, `"clock"` at
    * whole multiples of it since 1970, in UTC.

@@ -13,6 +13,7 @@ import {
   type WindowOptions,
 } from "./policy.ts";
 
+/** What {@link gcra} takes. */
 export interface GcraOptions<R = any> extends WindowOptions<R> {
   /** Units that may come at once. `limit` by default. */
   burst?: number;

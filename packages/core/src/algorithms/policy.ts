@@ -4,12 +4,16 @@ import { type Duration, duration, isCost, LONGEST_MS, oneOf, onlyKnown, wholeNum
 import type { Algorithm, Numbers } from "./algorithm.ts";
 
 /**
- * - `enforce`: the policy refuses what it has no room for
+ * Whether a policy refuses:
+ * - `enforce`: it refuses what it has no room for
  * - `shadow`: it never refuses and is charged only for what passes: a limit on trial
  */
 export type Mode = "enforce" | "shadow";
 
-/** What a policy counts. `requests` is not shown in headers. source: draft-ietf-httpapi-ratelimit-headers-11 §3.1.2 */
+/**
+ * What a policy counts: `qu` in `RateLimit-Policy`, which does not show `requests`. source:
+ * draft-ietf-httpapi-ratelimit-headers-11 §3.1.2
+ */
 export type Unit = "requests" | "content-bytes" | "concurrent-requests";
 
 /**
@@ -21,13 +25,19 @@ export type Unit = "requests" | "content-bytes" | "concurrent-requests";
  */
 export type FailureRule = "open" | "closed" | "local" | LocalRule;
 
+/** The failure rule that this process decides by policies of its own. */
 export interface LocalRule {
+  /**
+   * The policies by name, counted in this process's memory: every process has them whole, so they should be tighter.
+   */
   readonly local: Readonly<Record<string, Policy>>;
 }
 
 /** A named limit's algorithm and numbers. Made by {@link tokenBucket} and its siblings, and not changed after. */
 export interface Policy {
+  /** How it counts. For stores: any version may change it. */
   readonly algorithm: Algorithm<any>;
+  /** What the algorithm counts with. For stores: any version may change them. */
   readonly numbers: Numbers;
   /** The numbers at a moment, where they depend on it (ms since 1970): calendar windows. */
   readonly numbersAt: ((ms: number) => Numbers) | undefined;
@@ -39,8 +49,11 @@ export interface Policy {
   readonly windowMs: number | undefined;
   /** Whether units come back one by one, and not all at the window's end. */
   readonly rolling: boolean;
+  /** Who it counts; `undefined`: whoever the configuration says. */
   readonly by: By | undefined;
+  /** Whether it refuses, or is on trial. */
   readonly mode: Mode;
+  /** What it counts, for clients to read. */
   readonly unit: Unit;
   /** Units a request takes of this policy, where it is not what it takes of the others. */
   readonly cost: Cost | undefined;
@@ -60,11 +73,13 @@ export interface Policy {
 }
 
 /**
+ * Where a policy is counted:
  * - `shared`: in the store, for all processes together
  * - `process`: in this process's memory, for this process alone
  */
 export type Scope = "shared" | "process";
 
+/** Units a request takes: a whole number from 0, or a function of the request that finds it. */
 export type Cost<R = any> = number | ((request: R) => MaybePromise<number>);
 
 /** What every policy takes besides its numbers. */
@@ -73,7 +88,7 @@ export interface PolicyOptions<R = any> {
   by?: By<R>;
   /** Units a request takes of this policy, where it is not what it takes of the others. */
   cost?: Cost<R>;
-  /** `"enforce"` by default. */
+  /** Whether it refuses, or is on trial. `"enforce"` by default. */
   mode?: Mode;
   /** What is counted, for clients to read. `"requests"` by default. */
   unit?: Unit;
@@ -87,11 +102,12 @@ export interface PolicyOptions<R = any> {
   /**
    * Splits the limit into so many parts under keys of their own, for an identity that is too much for one server of a
    * Cluster: 2 to 64. A request is counted by one part, or by another when that has no room: never more than the limit
-   * in all, and near it perhaps less.
+   * in all, and near it perhaps less. One key by default.
    */
   shards?: number;
 }
 
+/** What {@link slidingWindow} and {@link slidingLog} take. */
 export interface WindowOptions<R = any> extends PolicyOptions<R> {
   /** Units per window. Whole, 0 or more. */
   limit: number;

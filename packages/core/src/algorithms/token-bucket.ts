@@ -11,6 +11,7 @@ import {
   unsplit,
 } from "./policy.ts";
 
+/** What {@link tokenBucket} takes. */
 export interface TokenBucketOptions<R = any> extends PolicyOptions<R> {
   /** Tokens the bucket holds: the largest burst. Whole, 0 to 9,007,199,254. */
   capacity: number;

@@ -33,6 +33,10 @@ export interface ScriptClient {
 export interface ClusterClient {
   /** `ready`: it is known which server has which slots. */
   readonly state: ClientState;
+  /**
+   * Why there is no connection, as the library says it; `undefined` when it did not say. Never shown: it may quote
+   * anything.
+   */
   readonly trouble: unknown;
   /** Called when `state` changed, or which servers there are, or which of them has a slot. One listener. */
   onChange(listener: () => void): void;
@@ -53,9 +57,14 @@ export interface ClusterClient {
   close(): Promise<void>;
 }
 
+/** How a connection stands. {@link ScriptClient.state} says what each means. */
 export type ClientState = "ready" | "connecting" | "down";
 
-/** @param elsewhere whether another server answered than the one that was asked first */
+/**
+ * How a command ended: with an error, or with what Redis replied.
+ *
+ * @param elsewhere whether another server answered than the one that was asked first
+ */
 export type ClientDone = (error: unknown, reply: unknown, elsewhere?: boolean) => void;
 
 /** Whether a server's error says that another one is to be asked. Nothing was executed. */

@@ -26,6 +26,7 @@ const OUR_SERVER = {
   retryStrategy: (attempt: number) => Math.min(25 * 2 ** Math.min(attempt, 5), 500) + Math.random() * 50,
 };
 
+/** How a client of ioredis or iovalkey is used. */
 export interface IoredisOptions {
   /** Uses the client as it is. It is never closed, never changed, and no listener stays. False by default. */
   share?: boolean;

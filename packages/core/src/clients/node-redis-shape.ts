@@ -46,6 +46,7 @@ export interface NodeRedisServer {
   readonly connectPromise?: Promise<unknown> | undefined;
 }
 
+/** What is used of the settings of such a client. */
 export interface NodeRedisSettings {
   readonly url?: string;
   readonly socket?: object;
@@ -53,6 +54,7 @@ export interface NodeRedisSettings {
   readonly keyPrefix?: string | Uint8Array;
 }
 
+/** What is used of the settings of a client of a Cluster. */
 export interface NodeRedisClusterSettings {
   readonly rootNodes: readonly NodeRedisSettings[];
   readonly defaults?: NodeRedisSettings;

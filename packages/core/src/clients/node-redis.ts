@@ -22,6 +22,7 @@ const LOOK_MS = 500;
  */
 const SILENT_LOOKS = 4;
 
+/** How a client of node-redis is used. */
 export interface NodeRedisOptions {
   /** Uses the client as it is. It is never connected, never closed, never changed, and no listener stays. False by default. */
   share?: boolean;

@@ -24,23 +24,27 @@ export interface DoctorOptions<R = any, S = any> extends Omit<Config<R, S>, "sto
   keys?: number;
 }
 
+/** What {@link doctor} found. */
 export interface DoctorReport {
   /** Whether there is nothing that must be changed. */
   readonly ok: boolean;
   /** The worst first. */
   readonly findings: readonly Finding[];
+  /** Every server that was asked. */
   readonly servers: readonly DoctorServer[];
 }
 
 /** What a server told. What it did not tell is `undefined`. */
 export interface DoctorServer {
+  /** Its host and port. */
   readonly address: string;
   /** `Redis`, `Valkey`, or what else it calls itself. */
   readonly name: string | undefined;
+  /** Its version, such as `8.0.2`. */
   readonly version: string | undefined;
   /** The server's clock less this machine's, milliseconds. */
   readonly clockOffsetMs: number | undefined;
-  /** Half of the round trips took no longer than `p50`. */
+  /** Round trips, milliseconds: half of them took no longer than `p50`, none longer than `max`. */
   readonly roundTripMs: { readonly p50: number; readonly max: number } | undefined;
   /** Keys under the prefix that were looked at. */
   readonly keys: number | undefined;

@@ -29,9 +29,11 @@ export type Subject =
   | "SHARED"
   | "LOOK";
 
+/** What was looked at, by a name that stays: each has a row in docs/doctor.md. */
 export type DoctorCode = `TIDEGATE_DOCTOR_${Subject}`;
 
 /**
+ * How bad a finding is:
  * - `must`: limits do not hold, or not for everybody, until this is changed
  * - `warning`: they hold now, and something may undo them
  * - `notice`: worth knowing; often as it should be
@@ -41,7 +43,9 @@ export type Level = "must" | "warning" | "notice" | "ok";
 
 /** Something that was looked at, and what was found. */
 export interface Finding {
+  /** What was looked at. */
   readonly code: DoctorCode;
+  /** How bad it is. */
   readonly level: Level;
   /** The server's address; `undefined`: all of them together. */
   readonly server: string | undefined;

@@ -8,6 +8,7 @@ export interface Asked<R = any> {
   readonly request: R;
   /** The platform's request: what all limiters of one request have in common. */
   readonly raw: object;
+  /** The method, as the client wrote it. */
   readonly method: string;
   /** Path and query as the framework's router sees them: not decoded, and whole, wherever the limiter is mounted. */
   readonly url: string;
@@ -43,9 +44,11 @@ export interface Exchange<R = any, S = any> extends Asked<R> {
   readonly answered: boolean;
   /** The status as it stands. */
   readonly status: number;
+  /** A field of the response as it stands; `undefined` when there is none. */
   getHeader(name: string): string | undefined;
   /** `undefined` takes the field away. */
   setHeader(name: string, value: string | undefined): void;
+  /** Sets the status of the response. */
   setStatus(status: number): void;
   /** Puts the decision where this framework keeps such things. */
   keep(decision: Decision): void;
@@ -71,7 +74,11 @@ export interface Framework<R = any> {
   pattern(pattern: string): PathTest<R>;
 }
 
-/** @param path the path of {@link Asked.url} */
+/**
+ * Whether a path fits a pattern.
+ *
+ * @param path the path of {@link Asked.url}
+ */
 export type PathTest<R = any> = (path: string, request: R) => boolean;
 
 /** How a route is named: as tables name it. A router answers HEAD by the handler of GET, so it is one route. */

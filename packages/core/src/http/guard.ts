@@ -42,6 +42,7 @@ export interface Guard<R = any, S = any> {
    * @throws ConfigError for the first setting that cannot work
    */
   check(name: string, override: RouteOverride<R>): void;
+  /** The same limits without HTTP, and what people do by hand: `peek`, `reset`, `block`, `health`, `close`. */
   readonly limiter: Limiter;
 }
 

@@ -14,6 +14,7 @@ export class NodeExchange<R, S> implements Exchange<R, S> {
   readonly request: R;
   readonly response: S;
   readonly raw: IncomingMessage;
+  /** Node's own response. */
   protected readonly outgoing: ServerResponse;
 
   constructor(request: R, response: S, raw: IncomingMessage, outgoing: ServerResponse) {

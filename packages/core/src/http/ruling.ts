@@ -34,7 +34,9 @@ export type Ruling =
 
 /** How a response ended. */
 export interface ResponseEnd {
+  /** The status; `undefined` where no response was begun. */
   readonly status: number | undefined;
+  /** Whether the client went away before the response was whole. */
   readonly aborted: boolean;
 }
 
@@ -144,8 +146,8 @@ export function rulingsOf<R, S>(engine: Engine<R, S>, functions: UserFunctions<R
 }
 
 /** A name in a record of costs that no policy has. */
-function unknownIn(settlement: Settlement, { verdicts }: Decision, { names }: Engine): string | undefined {
+function unknownIn(settlement: Settlement, { verdicts }: Decision, engine: Engine): string | undefined {
   if (typeof settlement !== "object") return undefined;
-  const known = [...names(), ...verdicts.map(({ policy }) => policy)];
+  const known = [...engine.names(), ...verdicts.map(({ policy }) => policy)];
   return Object.keys(settlement).find((name) => !known.includes(name));
 }

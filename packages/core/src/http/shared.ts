@@ -10,8 +10,9 @@ export interface Shared {
   readonly told: Told[];
   /** How long the request has waited for its limiters, milliseconds: their deadlines are one. */
   waitedMs: number;
-  /** The last decision, and what is to happen before the head is written: where an exchange keeps them here. */
+  /** The last decision, where an exchange keeps it here. */
   decision: Decision | undefined;
+  /** What is to happen before the head is written, where an exchange keeps it here. */
   beforeHead: (() => void)[] | undefined;
 }
 

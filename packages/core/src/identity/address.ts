@@ -3,6 +3,7 @@ import ipaddr from "ipaddr.js";
 import { LRUCache } from "lru-cache";
 import { wholeNumber } from "../options.ts";
 
+/** Which addresses count as one. */
 export interface AddressOptions {
   /** IPv6 addresses with the same first bits count as one. 1 to 128, 64 by default: what a provider gives one customer. */
   ipv6Prefix?: number;

@@ -12,13 +12,19 @@ import { isThenable, source } from "./sources.ts";
 
 /** Where a request has its key: one of the three. */
 export interface ApiKeyOptions {
-  /** The request header that holds the key, for example `x-api-key`. */
+  /** The request header that holds the key, for example `x-api-key`. One of this, `scheme` and `query` is needed. */
   header?: string;
-  /** `"bearer"`: the key stands in `Authorization: Bearer …`. */
+  /** `"bearer"`: the key stands in `Authorization: Bearer …`. One of this, `header` and `query` is needed. */
   scheme?: "bearer";
-  /** The parameter of the query that holds the key. Such keys end up in logs: headers are better. */
+  /**
+   * The parameter of the query that holds the key. Such keys end up in logs: headers are better. One of this, `header`
+   * and `scheme` is needed.
+   */
   query?: string;
-  /** Mixes the digest of a key with a secret of yours, so that nobody can test guesses against stored keys. */
+  /**
+   * Mixes the digest of a key with a secret of yours, so that nobody can test guesses against stored keys. None by
+   * default.
+   */
   secret?: string;
   /**
    * Whether a key is a real one. Without it anybody gets a new quota by inventing a key: then an

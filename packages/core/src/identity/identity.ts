@@ -7,6 +7,7 @@ const MADE = Symbol.for("tidegate.identity");
 
 /** Who is counted. Make one with {@link user}, {@link tenant}, {@link ipOf}, {@link identity}. */
 export interface Identity {
+  /** What sort of somebody: `user`, `tenant`, `ip`, `key`, `id`, or `all`. Begins the identity in keys. */
   readonly kind: string;
   /** As it stands in keys: no secret, and never longer than 64 characters. */
   readonly value: string;
@@ -38,6 +39,7 @@ export type IdentityFunction<R = any> = (
 
 /** Finds out who a request counts for, or that it cannot tell. */
 export interface IdentitySource<R = any> {
+  /** Who a request counts for; `undefined` when it cannot tell. */
   identify(context: RequestContext<R>): MaybePromise<Identity | undefined>;
   /** Asks `other` when this one cannot tell. */
   or(other: By<R>): IdentitySource<R>;
@@ -56,6 +58,7 @@ export interface IdentitySource<R = any> {
 /** Who a policy counts. */
 export type By<R = any> = IdentitySource<R> | IdentityFunction<R>;
 
+/** A value, or a promise of one: functions of yours may answer at once or later. */
 export type MaybePromise<T> = T | PromiseLike<T>;
 
 /** An identity of a kind, by id. */

@@ -15,6 +15,9 @@ export type TrustProxy = number | readonly string[] | ((address: string, hop: nu
 
 /** Whom an application believes. */
 export interface Trust {
+  /**
+   * `nobody`: the peer is the client. `some`: certain proxies are believed. `everybody`: clients choose their address.
+   */
   readonly whom: "nobody" | "some" | "everybody";
   /** How many proxies, where they are counted and not known by address. */
   readonly hops?: number | undefined;

@@ -18,6 +18,7 @@ import {
 } from "./identity.ts";
 import { networks } from "./proxy.ts";
 
+/** What {@link ip} takes. */
 export interface IpOptions extends AddressOptions {
   /**
    * A header in which a CDN names the client, such as `cf-connecting-ip`, and the networks of that CDN. The header is

@@ -6,11 +6,13 @@ import type { StoreErrorClass } from "../errors.ts";
 export interface DecisionMessage {
   /** Of the limiter's keys: tells several limiters of a process apart. */
   readonly prefix: string;
+  /** Whether the request was let in. */
   readonly allowed: boolean;
   /** Of each policy, what it said. `unknown`: the store could not be asked, and no policy of this process's either. */
   readonly policies: readonly { readonly name: string; readonly outcome: PolicyOutcome }[];
   /** The failure rule that answered; `undefined`: the store did. */
   readonly rule: "open" | "closed" | "local" | undefined;
+  /** Why the store could not be asked; `undefined`: it could. */
   readonly reason: StoreErrorClass | undefined;
   /** Whether it repeats an earlier refusal, and the store was not asked. */
   readonly cached: boolean;
@@ -18,11 +20,14 @@ export interface DecisionMessage {
   readonly ms: number;
 }
 
+/** What a policy said: `shadow-refused` of one on trial, `unknown` where the store could not be asked. */
 export type PolicyOutcome = "allowed" | "refused" | "shadow-refused" | "unknown";
 
 /** What `tidegate:breaker` tells. */
 export interface BreakerMessage {
+  /** Of the limiter's keys: tells several limiters of a process apart. */
   readonly prefix: string;
+  /** `open`: the store is not asked any more; `closed`: it is again. */
   readonly state: "open" | "closed";
 }
 
@@ -31,7 +36,9 @@ export interface BreakerMessage {
  * shared connection sent a command twice, and it was charged once.
  */
 export interface LateMessage {
+  /** Of the limiter's keys: tells several limiters of a process apart. */
   readonly prefix: string;
+  /** Which of the two it was. */
   readonly kind: "late" | "double";
 }
 

@@ -62,6 +62,7 @@ export type TidegateEvent =
     }
   | { readonly type: "warning"; readonly code: WarningCode; readonly message: string };
 
+/** Told of what happens besides decisions. What it throws is a warning of the process, and nothing else. */
 export type EventListener = (event: TidegateEvent) => void;
 
 /** For whoever watches a whole process. What a subscriber throws is raised by Node as uncaught: it must not throw. */

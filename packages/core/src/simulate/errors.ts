@@ -1,6 +1,7 @@
 import { show, TidegateError } from "../errors.ts";
 
 /**
+ * What cannot be simulated:
  * - `TIDEGATE_SIMULATION_REQUEST`: a request of the past has a field that cannot be
  * - `TIDEGATE_SIMULATION_ASYNC`: a function of the configuration answers later, and nobody waits for it
  */
@@ -12,6 +13,7 @@ export class SimulationError extends TidegateError {
   declare readonly code: SimulationErrorCode;
   /** The field of the request, or the option of the configuration. */
   readonly option: string;
+  /** The value at fault. */
   readonly value: unknown;
 
   constructor(code: SimulationErrorCode, option: string, value: unknown, advice: string) {

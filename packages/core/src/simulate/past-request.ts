@@ -8,7 +8,7 @@ import { SimulationError } from "./errors.ts";
 export interface PastRequest {
   /** When it came: milliseconds since 1970, fractions down to a microsecond. */
   readonly at: number;
-  /** In capitals. `"GET"` by default. */
+  /** The method, in capitals. `"GET"` by default. */
   readonly method?: string | undefined;
   /** Path and query, not decoded. `"/"` by default. */
   readonly url?: string | undefined;
@@ -41,6 +41,7 @@ export class SimulatedRequest {
     this.#past = past;
   }
 
+  /** The method, in capitals. */
   get method(): string {
     return this.#past.method ?? "GET";
   }
@@ -50,10 +51,12 @@ export class SimulatedRequest {
     return this.#past.url ?? "/";
   }
 
+  /** Path and query: nothing is mounted here. */
   get originalUrl(): string {
     return this.url;
   }
 
+  /** The path alone, not decoded. */
   get path(): string {
     return pathOf(this.url);
   }
@@ -64,18 +67,22 @@ export class SimulatedRequest {
     return this.#query;
   }
 
+  /** Request headers, by their names in lower case. */
   get headers(): Readonly<Record<string, string>> {
     return this.#past.headers ?? NO_HEADERS;
   }
 
+  /** The client's address. */
   get ip(): string | undefined {
     return this.#past.address;
   }
 
+  /** Who was logged in. */
   get user(): string | undefined {
     return this.#past.user;
   }
 
+  /** The tenant. */
   get tenant(): string | undefined {
     return this.#past.tenant;
   }
@@ -85,7 +92,7 @@ export class SimulatedRequest {
     return this;
   }
 
-  /** What it was answered. */
+  /** The status it was answered with. */
   get status(): number | undefined {
     return this.#past.status;
   }

@@ -4,19 +4,21 @@ export interface SimulationReport {
   readonly from: number | null;
   /** The last request's moment; `null` when there was none. */
   readonly to: number | null;
-  /** `admitted`, `refused` and `notLimited` together. */
+  /** Requests in all: `admitted`, `refused` and `notLimited` together. */
   readonly requests: number;
+  /** Requests that were let in. */
   readonly admitted: number;
-  /** Answered 429, those of the `deny` list included. */
+  /** Requests answered 429, those of the `deny` list included. */
   readonly refused: number;
-  /** What the limiter leaves alone: `skip`, preflights, the `allow` list, `routes` that are `false`. */
+  /** Requests that the limiter leaves alone: `skip`, preflights, the `allow` list, `routes` that are `false`. */
   readonly notLimited: number;
-  /** Came after a later one, and were decided at its moment. */
+  /** Requests that came after a later one, and were decided at its moment. */
   readonly outOfOrder: number;
-  /** Different ones that any policy counted. */
+  /** How many different identities any policy counted. */
   readonly identities: number;
-  /** Of these, those that a policy had no room for at least once. Policies on trial do not count here. */
+  /** How many of these a policy had no room for at least once. Policies on trial do not count here. */
   readonly identitiesRefused: number;
+  /** Requests let in and refused over time. */
   readonly timeline: Timeline;
   /** In the order of the configuration, then of its routes. */
   readonly policies: readonly PolicyReport[];
@@ -28,14 +30,17 @@ export interface SimulationReport {
 export interface Timeline {
   /** A round span, milliseconds: such as 500 ms, 15 s, 10 minutes, 6 hours, 7 days. */
   readonly stepMs: number;
-  /** Where the first step begins: a multiple of `stepMs`. */
+  /** Where the first step begins, milliseconds since 1970: a multiple of `stepMs`. */
   readonly start: number;
+  /** Requests let in, one number for each step. */
   readonly admitted: readonly number[];
+  /** Requests refused, one number for each step. */
   readonly refused: readonly number[];
 }
 
 /** What one policy met and refused. */
 export interface PolicyReport {
+  /** Its name, as in the configuration. */
   readonly name: string;
   /** The route that it counts for itself, as `routes` names it; several of a group, with commas between. */
   readonly route?: string;
@@ -47,20 +52,23 @@ export interface PolicyReport {
   readonly windowMs: number | null;
   /** Whether it is on trial, and refused nobody. */
   readonly shadow: boolean;
-  /** That it was asked about. */
+  /** Requests that it was asked about. */
   readonly requests: number;
-  /** That it had no room for, also on trial. */
+  /** Requests that it had no room for, also on trial. */
   readonly refused: number;
   /** Units that were asked of it. */
   readonly units: number;
+  /** How many different ones it counted. */
   readonly identities: number;
-  /** Those that it had no room for at least once. */
+  /** How many of these it had no room for at least once. */
   readonly identitiesRefused: number;
+  /** When it first had no room, milliseconds since 1970; `null`: never. */
   readonly firstRefusedAt: number | null;
+  /** When it last had no room, milliseconds since 1970; `null`: never. */
   readonly lastRefusedAt: number | null;
   /** The most units that one identity asked within any one window, let in or not, and when that was reached. */
   readonly peak: Peak | null;
-  /** What it refused, in the steps of the report's timeline. */
+  /** Requests that it refused, in the steps of the report's timeline. */
   readonly timeline: readonly number[];
   /** Who was refused most; where that is equal, who asked most. */
   readonly top: readonly IdentityReport[];
@@ -73,36 +81,47 @@ export interface PolicyReport {
   readonly suggestions: readonly Suggestion[] | null;
 }
 
+/** The most units that one identity asked within any one window. */
 export interface Peak {
+  /** Units, let in or not. */
   readonly units: number;
+  /** Who asked them: `kind:value`, as in keys. */
   readonly identity: string;
+  /** When it was reached, milliseconds since 1970. */
   readonly at: number;
 }
 
+/** One identity, as one policy met it. */
 export interface IdentityReport {
   /** `kind:value`, as in keys; where each route is counted for itself, the route in brackets behind it. */
   readonly identity: string;
+  /** Requests that the policy was asked about. */
   readonly requests: number;
+  /** Of these, the requests that it had no room for. */
   readonly refused: number;
   /** The most units within any one window. */
   readonly peak: number;
+  /** When it was first refused, milliseconds since 1970; `null`: never. */
   readonly firstRefusedAt: number | null;
+  /** When it was last refused, milliseconds since 1970; `null`: never. */
   readonly lastRefusedAt: number | null;
 }
 
-/** Shares, 0 to 1. */
+/** What one limit would refuse, in shares, 0 to 1. */
 export interface CurvePoint {
+  /** The limit that was tried, units. */
   readonly limit: number;
-  /** Of identities, those that would be refused at least once. */
+  /** Share of identities that would be refused at least once. */
   readonly identitiesRefused: number;
-  /** Of requests. */
+  /** Share of requests that would be refused. */
   readonly requestsRefused: number;
 }
 
+/** The least limit that spares all but a share of identities. */
 export interface Suggestion {
   /** At most this share of identities is ever refused. */
   readonly share: number;
-  /** The least limit of which that is true, 1 or more. */
+  /** The least limit of which that is true, units, 1 or more. */
   readonly limit: number;
   /** Share of requests that it refuses. */
   readonly requestsRefused: number;

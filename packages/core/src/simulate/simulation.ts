@@ -23,6 +23,7 @@ import { simulatedConfig } from "./simulated-config.ts";
 import type { Counter } from "./tally.ts";
 import { Warnings } from "./warnings.ts";
 
+/** How a log is gone through, and how much is told of it. */
 export interface SimulationOptions {
   /**
    * How the patterns of `routes` are read: a test for a path, which is not decoded and has no query. Needed where the

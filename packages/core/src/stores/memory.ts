@@ -6,6 +6,7 @@ import { NONE } from "./by-end.ts";
 import { ADMITTED, BLOCKED, Entries, REFUSED, SHARED, type Shelf } from "./entries.ts";
 import type { Check, Done, Move, Outcome, Store } from "./store.ts";
 
+/** What {@link memoryStore} takes. */
 export interface MemoryStoreOptions {
   /** Entries kept, one per identity and policy. 100,000 by default. */
   maxEntries?: number;
@@ -15,6 +16,7 @@ export interface MemoryStoreOptions {
   nowUs?: (() => number) | undefined;
 }
 
+/** A store in this process's memory. Made by {@link memoryStore}. */
 export interface MemoryStore extends Store {
   /** How many entries there are, those included that have ended and wait for the next sweep. */
   readonly size: number;

@@ -28,6 +28,7 @@ import { runner, type Script } from "./scripts.ts";
 import { ServerClock } from "./server-clock.ts";
 import type { Changed, Check, Done, Move, Nonce, Store } from "./store.ts";
 
+/** What {@link redisStore} takes. */
 export interface RedisStoreOptions {
   /** Scripts to run instead of those we ship. */
   scripts?: { readonly decide?: Script; readonly settle?: Script; readonly manage?: Script };
@@ -36,6 +37,7 @@ export interface RedisStoreOptions {
 }
 
 /**
+ * How Redis runs what decides:
  * - `scripts`: `EVALSHA`, and `EVAL` where the server has lost the text
  * - `functions`: `FCALL` of a library, which is loaded where it is missing
  */

@@ -2,8 +2,11 @@ import type { ClientDone, ScriptClient } from "../clients/client.ts";
 import { isNoScript } from "./classify.ts";
 import type { Command } from "./protocol.ts";
 
+/** A script that runs inside Redis. */
 export interface Script {
+  /** The SHA-1 of `text`, in hex: what `EVALSHA` asks for. */
   readonly sha: string;
+  /** The script itself, in Lua. */
   readonly text: string;
 }
 

@@ -3,6 +3,7 @@ import type { StoreError } from "../errors.ts";
 
 /** One request's question: which policies, under which keys, at which cost. */
 export interface Check {
+  /** The policies, in the order of the configuration. */
   readonly policies: readonly Policy[];
   /** One per policy. */
   readonly keys: readonly string[];
@@ -43,7 +44,7 @@ export interface Outcome {
   readonly now: number;
   /** The clock of each policy, µs, where several servers decided. */
   readonly nows?: readonly number[];
-  /** Which of the check's policies `words` tell of; `undefined`: all. */
+  /** Which of the check's policies `words` tell of, counted from 0; `undefined`: all. */
   readonly places?: readonly number[] | undefined;
   /** Integers of state, policy by policy. */
   readonly words: readonly number[];
@@ -63,11 +64,15 @@ export interface Move {
    * - `renew`: leases last from now on
    */
   readonly kind: "credit" | "debit" | "renew";
+  /** The policy that was charged. */
   readonly policy: Policy;
+  /** Its key. */
   readonly key: string;
+  /** Units that are moved; of `renew`, those in flight. */
   readonly units: number;
-  /** Where the charge went, from its receipt. */
+  /** Where the charge went, from its receipt: an integer whose meaning is the algorithm's. */
   readonly mark: number;
+  /** The id of the leases that were taken; `undefined` where the policy has none. */
   readonly lease: string | undefined;
 }
 
@@ -94,6 +99,10 @@ export interface Store {
   cork?(act: () => void): void;
   /** Has somebody told when newcomers are counted together, as there is no room for more. */
   onOverflow?(listener: () => void): void;
+  /**
+   * Decides the checks of a batch, in order, and calls the `done` of each once, possibly at once: with a StoreError
+   * where it cannot be decided.
+   */
   decide(batch: readonly Check[], done: readonly Done[]): void;
   /** Carries out what comes after decisions. Tells how many units were moved altogether. */
   settle(moves: readonly Move[], done: Changed): void;

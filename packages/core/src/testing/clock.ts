@@ -3,6 +3,7 @@ import { duration, type Duration } from "../options.ts";
 
 /** What tells a store the time: milliseconds since 1970. `Date` is one. */
 export interface Clock {
+  /** Milliseconds since 1970. */
   now(): number;
 }
 

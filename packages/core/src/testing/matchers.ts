@@ -13,9 +13,13 @@ import type { AnyResponse } from "./response.ts";
 
 /** What a matcher tells vitest and jest. */
 export interface MatcherResult {
+  /** Whether the response is as it should be. */
   readonly pass: boolean;
+  /** What the runner says when the assertion fails. */
   readonly message: () => string;
+  /** What was found, for the runner to show the difference. */
   readonly actual?: unknown;
+  /** What was expected. */
   readonly expected?: unknown;
 }
 

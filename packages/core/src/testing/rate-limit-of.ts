@@ -35,7 +35,7 @@ export interface ToldLimit {
   readonly resetSeconds?: number;
   /** `X-RateLimit-Reset`: seconds since 1970, by the store's clock. */
   readonly resetAt?: number;
-  /** The limit, in the older forms. */
+  /** The limit, units; in the older forms alone. */
   readonly quota?: number;
   /** `pk`. */
   readonly partitionKey?: Uint8Array;
@@ -43,6 +43,7 @@ export interface ToldLimit {
 
 /** What a response says of its limits. */
 export interface RateLimitTold {
+  /** The response's status. */
   readonly status: number;
   /** In the order of `RateLimit-Policy`; empty: there is no such field. */
   readonly policies: readonly ToldPolicy[];

@@ -6,16 +6,21 @@ import { ConfigError } from "../errors.ts";
  */
 export type AnyResponse = ResponseWithHeaders | ResponseWithGetter;
 
+/** A response that has its fields as `headers`: of fetch, supertest, axios and others. */
 export interface ResponseWithHeaders {
   /** One of `status` and `statusCode` is there. */
   readonly status?: number | undefined;
+  /** The status, by the name that Node has for it. */
   readonly statusCode?: number | undefined;
   /** A `Headers`, or a record of fields whose names may be in any case. */
   readonly headers: object;
 }
 
+/** Node's `ServerResponse`, and what has its fields behind `getHeader`. */
 export interface ResponseWithGetter {
+  /** The status. */
   readonly statusCode: number;
+  /** A field, by its name in any case; `undefined` when there is none. */
   getHeader(name: string): number | string | readonly string[] | undefined;
 }
 

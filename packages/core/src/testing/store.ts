@@ -4,6 +4,7 @@ import { memoryStore } from "../stores/memory.ts";
 import type { Changed, Check, Done, Move, Store } from "../stores/store.ts";
 import { type Clock, clockOf, type VirtualClock, virtualClock } from "./clock.ts";
 
+/** What {@link testStore} takes. */
 export interface TestStoreOptions<C extends Clock = VirtualClock> {
   /** What tells it the time. A {@link virtualClock} of its own by default. */
   clock?: C;
@@ -118,7 +119,7 @@ export function testStore<C extends Clock = VirtualClock>(options: TestStoreOpti
   const clock = clockOf("testStore.clock", given) as C;
   const nowUs = () => Math.round(clock.now() * 1000);
   const memory = memoryStore({
-    clock: nowUs,
+    nowUs,
     ...(maxEntries !== undefined && { maxEntries }),
   });
   const listeners: (() => void)[] = [];
