@@ -25,6 +25,7 @@ const named = (name: string): Check => ({
 /** A store that notes its batches, and answers when it is told to. */
 function noting() {
   const batches: string[][] = [];
+  const told: number[] = [];
   let waiting: Done[] = [];
   const store = {
     decide(batch, done) {
@@ -37,18 +38,19 @@ function noting() {
     waiting = [];
     for (const each of all) each(undefined, undefined);
   };
-  return { batches, answer, tier: coalesce(store) };
+  return { batches, answer, tier: coalesce(store, (decisions) => told.push(decisions)), told };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("The checks of a turn", () => {
   it("go out as the first alone and the others together, in their order", async () => {
-    const { batches, answer, tier } = noting();
+    const { batches, answer, tier, told } = noting();
     for (const name of ["a", "b", "c", "d"]) tier.decide(named(name), () => {});
     expect(batches).toEqual([["a"]]);
     await turn();
     expect(batches).toEqual([["a"], ["b", "c", "d"]]);
+    expect(told).toEqual([1, 3]);
     answer();
     tier.decide(named("e"), () => {});
     expect(batches.at(-1)).toEqual(["e"]);

@@ -28,7 +28,7 @@ import { EPOCH_MS, expireKeys, freshPrefix } from "../harness/pair.ts";
 import { type RedisServer, startRedis } from "../harness/redis.ts";
 import { policyOf, type Tag } from "../harness/twins.ts";
 
-const quiet = { answered() {}, failed() {}, breaker() {} };
+const quiet = { answered() {}, failed() {}, breaker() {}, asked() {} };
 
 /** A process: its own cache in front of a store that several share. Its clock is the given one, in ms. */
 function processOn(store: Store, clock: FakeClock, maxMs = 1000) {

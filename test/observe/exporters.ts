@@ -8,11 +8,13 @@ import { onTestFinished } from "vitest";
 export interface Running {
   /**
    * What is counted for a limiter, as in `{ "decisions policy=p outcome=allowed rule=none": 1 }`. Of a histogram, how
-   * often it was given a value.
+   * often it was given a value; without that of batches, which also run to look whether a store is there.
    */
   values(limiter: string): Promise<Record<string, number>>;
   /** How long all decisions of a limiter took together, seconds. */
   seconds(limiter: string): Promise<number>;
+  /** How many runs of the script there were for a limiter, and how many decisions they made together. */
+  batches(limiter: string): Promise<[runs: number, decisions: number]>;
   /** All that anybody gets to see. */
   text(): Promise<string>;
   stop(): void;
@@ -43,7 +45,11 @@ function startPrometheus(): Running {
     );
   return {
     values: async (limiter) => told(await samples("count"), limiter),
-    seconds: async (limiter) => secondsOf(await samples("sum"), limiter),
+    seconds: async (limiter) => sumOf(await samples("sum"), "decision_duration", limiter),
+    batches: async (limiter) => [
+      sumOf(await samples("count"), BATCHES, limiter),
+      sumOf(await samples("sum"), BATCHES, limiter),
+    ],
     text: () => registry.metrics(),
     stop,
   };
@@ -59,7 +65,11 @@ function startOpenTelemetry(): Running {
   });
   return {
     values: async (limiter) => told(await samplesOf(reader, "count"), limiter),
-    seconds: async (limiter) => secondsOf(await samplesOf(reader, "sum"), limiter),
+    seconds: async (limiter) => sumOf(await samplesOf(reader, "sum"), "decision_duration", limiter),
+    batches: async (limiter) => [
+      sumOf(await samplesOf(reader, "count"), BATCHES, limiter),
+      sumOf(await samplesOf(reader, "sum"), BATCHES, limiter),
+    ],
     text: async () => JSON.stringify((await reader.collect()).resourceMetrics.scopeMetrics),
     stop,
   };
@@ -87,7 +97,9 @@ async function samplesOf(reader: TestReader, part: "count" | "sum"): Promise<Sam
 const ORDER = ["policy", "outcome", "rule", "reason", "kind"];
 
 function told(samples: readonly Sample[], limiter: string): Record<string, number> {
-  const own = samples.filter(({ labels }) => labels["limiter"] === limiter);
+  const own = samples.filter(
+    ({ name, labels }) => labels["limiter"] === limiter && shortName(name) !== BATCHES,
+  );
   return Object.fromEntries(
     own.map(({ name, labels, value }) => {
       const { limiter: _, ...others } = labels;
@@ -99,9 +111,11 @@ function told(samples: readonly Sample[], limiter: string): Record<string, numbe
   );
 }
 
-const secondsOf = (samples: readonly Sample[], limiter: string): number =>
+const BATCHES = "batch_decisions";
+
+const sumOf = (samples: readonly Sample[], wanted: string, limiter: string): number =>
   samples
-    .filter(({ name, labels }) => shortName(name) === "decision_duration" && labels["limiter"] === limiter)
+    .filter(({ name, labels }) => shortName(name) === wanted && labels["limiter"] === limiter)
     .reduce((sum, { value }) => sum + value, 0);
 
 /** `tidegate_decisions_total` and `tidegate.decisions` are both `decisions`. */

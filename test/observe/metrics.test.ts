@@ -82,6 +82,18 @@ describe.each(exporters)("%s counts", (_, start) => {
     });
   });
 
+  it("how many decisions one run of the script made", async () => {
+    const running = start();
+    const limiter = limiterOf({
+      redis: server.url,
+      policies: { day: fixedWindow({ limit: 100, window: "1d" }) },
+    });
+    await decide(limiter, 3);
+    expect(await running.batches(limiter.name)).toEqual([3, 3]);
+    await Promise.all(Array.from({ length: 10 }, (_, i) => limiter.decide({ identity: i })));
+    expect(await running.batches(limiter.name)).toEqual([5, 13]);
+  });
+
   it("requests that middleware decides about", async () => {
     const running = start();
     const prefix = freshPrefix();

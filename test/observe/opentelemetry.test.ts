@@ -58,6 +58,7 @@ describe("openTelemetryMetrics", () => {
       return `${name} in ${unit} by ${[...labels].join(", ")}`;
     });
     expect(told.toSorted((a, b) => (a < b ? -1 : 1))).toEqual([
+      "tidegate.batch.decisions in {decision} by limiter",
       "tidegate.breaker.open in {breaker} by limiter",
       "tidegate.decision.duration in s by limiter, outcome, rule",
       "tidegate.decisions in {decision} by limiter, policy, outcome, rule",

@@ -30,6 +30,7 @@ const OURS = [
   { name: "tidegate_store_errors_total", type: "counter", labels: "limiter, reason" },
   { name: "tidegate_recoveries_total", type: "counter", labels: "limiter" },
   { name: "tidegate_decision_duration_seconds", type: "histogram", labels: "limiter, outcome, rule" },
+  { name: "tidegate_batch_decisions", type: "histogram", labels: "limiter" },
   { name: "tidegate_breaker_open", type: "gauge", labels: "limiter" },
 ];
 

@@ -13,7 +13,7 @@ import { degradedDecision, inPlaceOf, LocalMemory } from "./failure/fallback.ts"
 import { Health, type HealthReport } from "./failure/health.ts";
 import { nonceBeside } from "./identity/key.ts";
 import { Leases } from "./leases.ts";
-import { decisionsAreWatched, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
+import { decisionsAreWatched, tellBatch, tellBreaker, tellDecision, tellLate } from "./observe/channels.ts";
 import { Events } from "./observe/events.ts";
 import { type Manage, manageOf } from "./manage.ts";
 import { checkOf, type Question, seedOf } from "./question.ts";
@@ -58,6 +58,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
   const watcher: Watcher = {
     answered: (server) => health.answered(server),
     failed: (error, server) => health.failed(error, server),
+    asked: (decisions) => tellBatch(settings.prefix, decisions),
     breaker(isOpen) {
       const before = breakersOpen;
       breakersOpen += isOpen ? 1 : -1;

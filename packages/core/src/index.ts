@@ -83,7 +83,13 @@ export {
 export { type Trust, trustBySample, type TrustProxy } from "./identity/proxy.ts";
 export { globally, ip, type IpOptions, route, tenant, user } from "./identity/sources.ts";
 export { createLimiter, type Limiter, type Reservation } from "./limiter.ts";
-export type { BreakerMessage, DecisionMessage, LateMessage, PolicyOutcome } from "./observe/channels.ts";
+export type {
+  BatchMessage,
+  BreakerMessage,
+  DecisionMessage,
+  LateMessage,
+  PolicyOutcome,
+} from "./observe/channels.ts";
 export type { EventListener, TidegateEvent, WarningCode } from "./observe/events.ts";
 export { type Duration, flag, oneOf } from "./options.ts";
 export type { DecideRequest, IdentityInput } from "./request.ts";

@@ -45,6 +45,8 @@ export interface Watcher {
   /** It answered; or nobody asks it any more, as it has left. */
   answered(server: string | undefined): void;
   failed(error: StoreError, server: string | undefined): void;
+  /** So many decisions went out in one call. */
+  readonly asked: (decisions: number) => void;
   /** Its breaker opened or closed. */
   breaker(isOpen: boolean): void;
 }

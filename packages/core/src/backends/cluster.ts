@@ -108,6 +108,7 @@ export function clusterBackend(
           cluster.refresh();
           watcher.failed(error, server);
         },
+        asked: watcher.asked,
         breaker: (isOpen) => isHere() && watcher.breaker(isOpen),
       },
     };

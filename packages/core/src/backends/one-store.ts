@@ -13,7 +13,7 @@ export function oneStore(
   one?: ServerOptions,
 ): Backend {
   const server = one?.address;
-  const tier = store.batches && coalesces ? coalesce(store, one?.slotOf) : direct(store);
+  const tier = store.batches && coalesces ? coalesce(store, watcher.asked, one?.slotOf) : direct(store);
   const deadline = withDeadline(tier);
   let isStopped = false;
   const breaker = withBreaker(deadline, timeoutMs, {

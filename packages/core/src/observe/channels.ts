@@ -42,6 +42,15 @@ export interface LateMessage {
   readonly kind: "late" | "double";
 }
 
+/** What `tidegate:batch` tells of each run of the deciding script. */
+export interface BatchMessage {
+  /** Of the limiter's keys: tells several limiters of a process apart. */
+  readonly prefix: string;
+  /** How many decisions it made. */
+  readonly decisions: number;
+}
+
+const batches = channel("tidegate:batch");
 const decisions = channel("tidegate:decision");
 const breakers = channel("tidegate:breaker");
 const lates = channel("tidegate:late");
@@ -71,6 +80,12 @@ export function tellDecision(prefix: string, names: readonly string[], decision:
 function outcomeOf({ allowed, shadow }: { allowed: boolean; shadow: boolean }): PolicyOutcome {
   if (allowed) return "allowed";
   return shadow ? "shadow-refused" : "refused";
+}
+
+export function tellBatch(prefix: string, decisions: number): void {
+  if (!batches.hasSubscribers) return;
+  const message: BatchMessage = { prefix, decisions };
+  batches.publish(message);
 }
 
 export function tellBreaker(prefix: string, isOpen: boolean): void {

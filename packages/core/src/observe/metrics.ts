@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { ConfigError, type StoreErrorClass } from "../errors.ts";
-import type { BreakerMessage, DecisionMessage, LateMessage } from "./channels.ts";
+import type { BatchMessage, BreakerMessage, DecisionMessage, LateMessage } from "./channels.ts";
 
 /** A metric in the words of both libraries. */
 export interface Metric {
@@ -70,6 +70,17 @@ export const BUCKETS: readonly number[] = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.25, 1,
 ];
 
+export const BATCH = {
+  prometheus: "tidegate_batch_decisions",
+  openTelemetry: "tidegate.batch.decisions",
+  unit: "{decision}",
+  help: "How many decisions one run of the script made: those of one turn of the event loop travel together.",
+  labels: ["limiter"],
+} as const satisfies Metric;
+
+/** Of a batch, decisions. Neighbours that ask the same are counted one by one, so that more than 64 may be in one. */
+export const BATCH_BUCKETS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 256, 1024];
+
 export const BREAKERS = {
   prometheus: "tidegate_breaker_open",
   openTelemetry: "tidegate.breaker.open",
@@ -92,6 +103,7 @@ export function forCounters<T>(make: (metric: Metric) => T): Readonly<Record<Cou
 export interface Instruments {
   count<Name extends CounterName>(name: Name, labels: LabelsOf<Counters[Name]>): void;
   duration(seconds: number, labels: LabelsOf<typeof DURATION>): void;
+  batch(decisions: number, labels: LabelsOf<typeof BATCH>): void;
 }
 
 export interface Watch {
@@ -129,6 +141,7 @@ function listenersOf(to: Instruments, open: Map<string, number>): Record<string,
       if (!message.rule && !open.has(message.prefix)) open.set(message.prefix, 0);
       tellDecision(to, message);
     },
+    "tidegate:batch": ({ prefix, decisions }: BatchMessage) => to.batch(decisions, { limiter: prefix }),
     "tidegate:breaker"({ prefix, state }: BreakerMessage) {
       const count = (open.get(prefix) ?? 0) + (state === "open" ? 1 : -1);
       open.set(prefix, Math.max(0, count));

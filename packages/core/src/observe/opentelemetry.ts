@@ -1,5 +1,7 @@
 import type { Meter, ObservableResult } from "@opentelemetry/api";
 import {
+  BATCH,
+  BATCH_BUCKETS,
   BREAKERS,
   BUCKETS,
   cannotUse,
@@ -22,6 +24,8 @@ const running = new WeakMap<Meter, Watch>();
  * - `tidegate.decision.duration{limiter,outcome,rule}`: a histogram of whole decisions, seconds. `outcome`: `allowed`
  *   or `refused`
  * - `tidegate.degraded_decisions{limiter,rule,reason}`: decisions of a failure rule. `reason`: a class of store error
+ * - `tidegate.cached_refusals{limiter}`: refusals that repeat an earlier one which still holds
+ * - `tidegate.batch.decisions{limiter}`: a histogram of how many decisions one run of the script made
  * - `tidegate.breaker.open{limiter}`: how many breakers are open, a gauge
  * - `tidegate.late_replies{limiter,kind}`: `late` or `double`
  * - `tidegate.store_errors{limiter,reason}`: errors with which the store stopped answering
@@ -44,10 +48,15 @@ export function openTelemetryMetrics(meter: Meter): () => void {
     ...settings(DURATION),
     advice: { explicitBucketBoundaries: [...BUCKETS] },
   });
+  const batch = meter.createHistogram(BATCH.openTelemetry, {
+    ...settings(BATCH),
+    advice: { explicitBucketBoundaries: [...BATCH_BUCKETS] },
+  });
   const breakers = meter.createObservableGauge(BREAKERS.openTelemetry, settings(BREAKERS));
   const watching = watch({
     count: (name, labels) => counters[name].add(1, labels),
     duration: (seconds, labels) => duration.record(seconds, labels),
+    batch: (decisions, labels) => batch.record(decisions, labels),
   });
   const observe = (result: ObservableResult) => {
     for (const [limiter, count] of watching.openBreakers) result.observe(count, { limiter });

@@ -1,5 +1,7 @@
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, type Registry } from "prom-client";
 import {
+  BATCH,
+  BATCH_BUCKETS,
   BREAKERS,
   BUCKETS,
   cannotUse,
@@ -10,7 +12,7 @@ import {
   watch,
 } from "./metrics.ts";
 
-const METRICS = [...Object.values(COUNTERS), DURATION, BREAKERS];
+const METRICS = [...Object.values(COUNTERS), DURATION, BATCH, BREAKERS];
 
 /**
  * Counts what all limiters of this process do from now on, as metrics in a registry of prom-client:
@@ -22,6 +24,8 @@ const METRICS = [...Object.values(COUNTERS), DURATION, BREAKERS];
  *   or `refused`
  * - `tidegate_degraded_decisions_total{limiter,rule,reason}`: decisions of a failure rule. `reason`: a class of
  *   store error
+ * - `tidegate_cached_refusals_total{limiter}`: refusals that repeat an earlier one which still holds
+ * - `tidegate_batch_decisions{limiter}`: a histogram of how many decisions one run of the script made
  * - `tidegate_breaker_open{limiter}`: how many breakers are open
  * - `tidegate_late_replies_total{limiter,kind}`: `late` or `double`
  * - `tidegate_store_errors_total{limiter,reason}`: errors with which the store stopped answering
@@ -45,15 +49,17 @@ export function prometheusMetrics(registry: Registry | Registry<OpenMetricsConte
   });
   const counters = forCounters((metric) => new Counter(settings(metric)));
   const duration = new Histogram({ ...settings(DURATION), buckets: [...BUCKETS] });
+  const batch = new Histogram({ ...settings(BATCH), buckets: [...BATCH_BUCKETS] });
   const watching = watch({
     count: (name, labels) => counters[name].inc(labels),
     duration: (seconds, labels) => duration.observe(labels, seconds),
+    batch: (decisions, labels) => batch.observe(labels, decisions),
   });
   const collect = () => {
     for (const [limiter, count] of watching.openBreakers) breakers.set({ limiter }, count);
   };
   const breakers = new Gauge({ ...settings(BREAKERS), collect });
-  const ours: unknown[] = [...Object.values(counters), duration, breakers];
+  const ours: unknown[] = [...Object.values(counters), duration, batch, breakers];
   return () => {
     watching.stop();
     // Whoever began anew meanwhile has metrics of the same names.

@@ -16,9 +16,14 @@ interface Entry {
  * the same as one that asks so many times. One that comes while nothing is under way goes out at
  * once: it may be the only one.
  *
+ * @param told of how many decisions go out in one call
  * @param slotOf where only checks of one slot may go together
  */
-export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier {
+export function coalesce(
+  store: Store,
+  told: (decisions: number) => void,
+  slotOf?: (check: Check) => number,
+): Tier {
   let underWay = 0;
   /** By slot, where there are any. */
   let queues = new Map<number, Entry[]>();
@@ -32,7 +37,9 @@ export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier 
   }
 
   function sendTogether(batch: readonly Entry[]): void {
-    if (batch.length > 0) store.decide(batch.map(asked), batch.map(answer));
+    if (batch.length === 0) return;
+    told(batch.reduce((sum, { dones }) => sum + dones.length, 0));
+    store.decide(batch.map(asked), batch.map(answer));
   }
 
   function enqueue(slot: number, check: Check, done: Done): void {
@@ -64,6 +71,7 @@ export function coalesce(store: Store, slotOf?: (check: Check) => number): Tier 
   return {
     decide(check, done) {
       if (underWay++ === 0) {
+        told(1);
         return store.decide(
           [check],
           [
