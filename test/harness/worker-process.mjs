@@ -102,6 +102,8 @@ const tasks = {
     const limiter = createLimiter({ redis: url, prefix, policies: policiesOf(policies), timeoutMs: 5000 });
     const { allowed, degraded } = await limiter.decide({ identity: "somebody" });
     if (thenClose) await limiter.close();
+    // What it does with the slot. A limiter alone holds no process.
+    else setInterval(() => {}, 60_000);
     return { allowed: allowed && !degraded };
   },
 };
