@@ -8,7 +8,7 @@ import { simulateCommand } from "./commands/simulate.ts";
 import { unblockCommand } from "./commands/unblock.ts";
 import type { Io } from "./io.ts";
 import { plain } from "./plain.ts";
-import { VERSION } from "./version.ts";
+import VERSION from "./version.cjs";
 
 /** Every command, by what registers it. `tidegate help` and docs/cli.md have them in this order. */
 const COMMANDS: readonly ((io: Io) => Command)[] = [
