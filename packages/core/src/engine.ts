@@ -53,7 +53,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
       "The memory of this process is full of identities that are refused: whoever is new is counted together with all others who are. Give memoryStore({ maxEntries }) more, or limit earlier, by address.",
     );
   const local = new LocalMemory(overflowed, config.store?.nowUs);
-  const health = new Health(events, () => local.drop());
+  const health = new Health(events, settings.plan.failure.rule, () => local.drop());
   let breakersOpen = 0;
   const watcher: Watcher = {
     answered: (server) => health.answered(server),

@@ -17,6 +17,12 @@ export interface HealthReport {
   readonly breaker: "closed" | "open";
 }
 
+const RULES = {
+  open: 'the rule is "open", requests pass uncounted',
+  closed: 'the rule is "closed", nobody passes',
+  local: "this process decides by itself",
+};
+
 interface Outage {
   readonly since: number;
   readonly told: Set<StoreErrorClass>;
@@ -25,15 +31,20 @@ interface Outage {
 /** Whether the store answers. Each change is one event, however many requests see it; in a Cluster, of each server. */
 export class Health {
   readonly #events: Events;
+  readonly #rule: keyof typeof RULES;
   readonly #recovered: () => void;
   /** By the server's address; `undefined` where there is one only. */
   readonly #outages = new Map<string | undefined, Outage>();
   #since = Date.now();
   #lastError: StoreErrorClass | undefined;
 
-  /** @param recovered called when the last outage is over */
-  constructor(events: Events, recovered: () => void) {
+  /**
+   * @param rule what answers in the store's place, of the configuration
+   * @param recovered called when the last outage is over
+   */
+  constructor(events: Events, rule: keyof typeof RULES, recovered: () => void) {
     this.#events = events;
+    this.#rule = rule;
     this.#recovered = recovered;
   }
 
@@ -47,6 +58,10 @@ export class Health {
     if (outage) outage.told.add(reason);
     else this.#outages.set(server, { since: performance.now(), told: new Set([reason]) });
     this.#events.emit({ type: "storeError", reason, message, ...named(server) });
+    this.#events.unheard(
+      "TIDEGATE_STORE_AWAY",
+      `The store cannot be asked: ${message}. Until it can, onFailure answers: ${RULES[this.#rule]}. Said once; onEvent and metrics tell of every outage.`,
+    );
   }
 
   answered(server: string | undefined): void {

@@ -15,6 +15,8 @@ export type WarningCode =
   | "TIDEGATE_TRUSTS_EVERYBODY"
   /** Production, and every process counts for itself. Once. */
   | "TIDEGATE_NO_SHARED_STORE"
+  /** The store cannot be asked, and the failure rule answers. Given as a process warning only, when nobody listens. Once. */
+  | "TIDEGATE_STORE_AWAY"
   /** This process's memory is full of who is refused: newcomers are counted together. Once. */
   | "TIDEGATE_MEMORY_FULL"
   /** A request met one limiter twice, and was counted once. Once, and to the debug log when nobody listens. */
@@ -104,6 +106,13 @@ export class Events {
     this.#given.add(code);
     this.emit({ type: "warning", code, message });
     if (!this.#listener) process.emitWarning(message, { type: "TidegateWarning", code });
+  }
+
+  /** What events tell anyway: once, and to the process alone, when nobody listens to them. */
+  unheard(code: WarningCode, message: string): void {
+    if (this.#listener || this.#given.has(code)) return;
+    this.#given.add(code);
+    process.emitWarning(message, { type: "TidegateWarning", code });
   }
 
   /** What may be as it should, and is of use to whoever looks for a reason: once, and to `NODE_DEBUG=tidegate` when nobody listens. */

@@ -133,7 +133,7 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
 
   function notConnected(): StoreError {
     const why = client.trouble === undefined ? undefined : classify(client.trouble);
-    return why?.reason === "denied" ? why : new StoreError("connection", "there is no connection to Redis");
+    return why?.reason === "denied" ? why : noConnectionToRedis(client.trouble);
   }
 
   function decide(batch: readonly Check[], done: readonly Done[]): void {
@@ -298,6 +298,13 @@ function tooOld(info: unknown): StoreError | undefined {
 }
 
 /** The server's clock, µs, out of INFO. */
+/** With the system's own word for it, where there is one: any other part of the error may quote what is nobody's business. */
+function noConnectionToRedis(trouble: unknown): StoreError {
+  const code = (trouble as NodeJS.ErrnoException | undefined)?.code;
+  const why = typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code) ? ` (${code})` : "";
+  return new StoreError("connection", `there is no connection to Redis${why}`);
+}
+
 function timeIn(info: unknown): number | undefined {
   const found = /^server_time_usec:(\d+)/m.exec(String(info));
   return found ? Number(found[1]) : undefined;
