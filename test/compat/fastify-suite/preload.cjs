@@ -33,7 +33,7 @@ function onOurStore(plugin) {
     if (settings.store) return plugin(fastify, settings);
     const where = redis
       ? { redis, shareConnection: true, prefix: nameSpace ?? "frl", onFailure: "closed" }
-      : { store: memoryStore({ clock: () => LATER + Date.now() * 1000 }) };
+      : { store: memoryStore({ nowUs: () => LATER + Date.now() * 1000 }) };
     return plugin(fastify, { ...settings, store: tidegateStore({ ...where, timeoutMs: 10_000 }) });
   };
   for (const symbol of Object.getOwnPropertySymbols(plugin))
