@@ -89,7 +89,7 @@ describe("The deadline", () => {
       passed({ "RateLimit-Policy": '"default";q=100;w=60' }),
     );
     expect(performance.now() - start).toBeGreaterThanOrEqual(149);
-    expect(told).toEqual([]);
+    expect(told).toEqual(["TIDEGATE_STORE_AWAY"]);
   });
 
   it("and no longer: its request is counted by address", async () => {
@@ -98,7 +98,7 @@ describe("The deadline", () => {
     const start = performance.now();
     expect((await visit(hello(app), { "x-api-key": "sk" })).status).toBe(200);
     expect(performance.now() - start).toBeLessThan(4000);
-    expect(told).toEqual(["TIDEGATE_IDENTITY_FAULT"]);
+    expect(told).toEqual(["TIDEGATE_IDENTITY_FAULT", "TIDEGATE_STORE_AWAY"]);
   });
 });
 

@@ -35,6 +35,19 @@ describe("README.md", () => {
     server.close();
   });
 
+  it("a window that is a number is milliseconds, and says w=1", async () => {
+    const clock = fakeClock();
+    const limit = rateLimit({ store: memoryStore({ nowUs: clock.now }), limit: 1, window: 60 });
+    const app = express().use(limit, (_req, res) => void res.end("passed"));
+    const server = app.listen(0);
+    const ask = () => fetch(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);
+    expect((await ask()).headers.get("RateLimit-Policy")).toBe('"default";q=1;w=1');
+    expect((await ask()).status).toBe(429);
+    clock.advance(120);
+    expect((await ask()).status).toBe(200);
+    server.close();
+  });
+
   it("lists every option of the configuration", () => {
     const source = read("packages/core/src/settings.ts");
     const [, known] = /^const KNOWN = \[([^\]]*)\]/m.exec(source)!;
