@@ -14,7 +14,7 @@ const HEAD = `<!-- Written by scripts/cli-docs.js, out of the parser. Do not cha
 
 # The command line
 
-\`npx @tidegate/cli\`, or \`tidegate\` once \`@tidegate/cli\` is installed. [choosing-limits.md](choosing-limits.md) goes from a log to a policy with it, [doctor.md](doctor.md) says what each finding means, and [policy-file.md](policy-file.md) what a policy file may say.
+\`npm install --save-dev @tidegate/cli\`, then \`npx tidegate\`; or \`npx @tidegate/cli\` without. [choosing-limits.md](choosing-limits.md) goes from a log to a policy with it, [doctor.md](doctor.md) says what each finding means, and [policy-file.md](policy-file.md) what a policy file may say.
 
 - \`--json\` writes exactly one JSON document to standard output, also of an error: \`{"error":{"code","message"}}\`. Messages for people go to standard error then.
 - Standard output that is a pipe gets no colours. \`NO_COLOR\`, \`FORCE_COLOR\` and \`--no-color\` say otherwise. A table that is wider than the terminal becomes a list.

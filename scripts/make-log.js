@@ -334,15 +334,28 @@ function wholeNumber(name, text) {
   throw new Error(`--${name}: give a whole number from 0, got ${text}.`);
 }
 
+const USAGE = `node scripts/make-log.js [options]: writes an access log that nobody wrote
+
+  --lines N     requests, ${PACE_MS} ms apart on average; 1000000
+  --seed N      the same lines and seed give the same bytes; 1
+  --format F    ${Object.keys(FORMATS).join(", ")}; combined
+  --out FILE    instead of standard output
+  -h, --help    write this`;
+
 async function main() {
   const { values } = parseArgs({
     options: {
+      help: { type: "boolean", short: "h", default: false },
       lines: { type: "string", default: "1000000" },
       seed: { type: "string", default: "1" },
       format: { type: "string", default: "combined" },
       out: { type: "string" },
     },
   });
+  if (values.help) {
+    console.log(USAGE);
+    return;
+  }
   const { format, out } = values;
   if (!Object.hasOwn(FORMATS, format))
     throw new Error(`--format: give ${Object.keys(FORMATS).join(", ")}, got ${format}.`);

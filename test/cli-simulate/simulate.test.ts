@@ -77,6 +77,50 @@ describe("the report", () => {
     expect(out).toContain("a limit of 10 refuses at most 0.1 % of clients, and 0 % of requests");
   });
 
+  it("says of a log without API keys, in text, in JSON and on the page, that addresses were counted", async () => {
+    const policy = fileWith(
+      "by: { or: [{ apiKey: { header: X-Api-Key } }, ip] }\npolicies:\n  perKey: { algorithm: fixedWindow, limit: 3, window: 1m }\n",
+    );
+    const page = fileWith("", "report.html");
+    const words = ["simulate", fileWith(lines(10), "access.log"), "--policy", policy];
+    const told = [
+      "Policy perKey: none of 10 requests had the header x-api-key, which this log may not hold; all were counted by address.",
+      "Log the header x-api-key, or a digest of it, in JSON or CSV, and name its column by --columns header.x-api-key=….",
+    ];
+    const { out } = await tidegate([...words, "--html", page]);
+    expect(out).toContain(told.map((note) => `note  ${note}\n`).join(""));
+    expect(readFileSync(page, "utf8")).toContain(told.map((note) => `<p>${note}</p>`).join(""));
+    const report = documentIn(await tidegate([...words, "--json"]));
+    expect(report.warnings).toEqual(told);
+    expect(report.policies[0].neverFound).toEqual(["header x-api-key"]);
+
+    const csv = fileWith(`at,ip,key\n${T},192.0.2.1,a\n${T + 1},192.0.2.1,b\n`, "log.csv");
+    const named = ["simulate", csv, "--policy", policy, "--json", "--columns", "header.x-api-key=key"];
+    expect(documentIn(await tidegate(named))).toMatchObject({ identities: 2, warnings: [] });
+  });
+
+  it("says above each curve of several policies what the policy refuses beside the others", async () => {
+    const policy = fileWith(
+      "policies:\n  strict: { algorithm: fixedWindow, limit: 3, window: 1m }\n  wide: { algorithm: fixedWindow, limit: 5, window: 1m }\n  trial: { algorithm: fixedWindow, limit: 2, window: 1m, mode: shadow }\n  slots: { algorithm: concurrency, limit: 5 }\n",
+    );
+    const page = fileWith("", "report.html");
+    const log = fileWith(lines(10), "access.log");
+    const { out } = await tidegate(["simulate", log, "--policy", policy, "--html", page]);
+    expect(out.match(/^this policy alone; .*$/gm)).toEqual([
+      "this policy alone; beside the others it refuses 70 % of requests",
+      "this policy alone; beside the others it refuses 0 % of requests",
+      "this policy alone; beside the others it would refuse 80 % of requests",
+    ]);
+    expect(out).toMatch(/refuses 0 % of requests\n +limit +clients refused[^]*?^ +5 .* 50 %  this limit$/m);
+    expect(readFileSync(page, "utf8").match(/This policy alone; [^<]*/g)).toEqual([
+      "This policy alone; beside the others it refuses 70 % of requests.",
+      "This policy alone; beside the others it refuses 0 % of requests.",
+      "This policy alone; beside the others it would refuse 80 % of requests.",
+    ]);
+    const alone = await tidegate(["simulate", log, "--policy", fileWith(LIMITS)]);
+    expect(alone.out).not.toContain("this policy alone");
+  });
+
   it("leaves out what came before --since, and from --until on", async () => {
     const log = fileWith(lines(10), "access.log");
     const words = ["simulate", log, "--policy", fileWith(LIMITS), "--json"];

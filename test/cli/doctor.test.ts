@@ -47,7 +47,7 @@ describe("a sound server", () => {
     const { code, out, err } = await tidegate(["doctor", "--redis", server.url]);
     expect({ code, err }).toEqual({ code: 0, err: "" });
     const lines = out.split("\n");
-    expect(lines[0]).toBe(server.url);
+    expect(lines[0]).toBe(`${server.url}, prefix rl`);
     expect(lines[2]).toMatch(/^server +is +round trip +clock +keys$/);
     expect(lines[3]).toMatch(/^127\.0\.0\.1:\d+ +Redis \S+ +[\d.]+ ms, at most [\d.]+ ms +\S.* +0$/);
     expect(out).toMatch(/^notice {2}It keeps nothing over a restart/m);
@@ -58,7 +58,7 @@ describe("a sound server", () => {
 
   it("is found by REDIS_URL", async () => {
     const { code, out } = await tidegate(["doctor"], { env: { REDIS_URL: server.url } });
-    expect({ code, first: out.split("\n")[0] }).toEqual({ code: 0, first: server.url });
+    expect({ code, first: out.split("\n")[0] }).toEqual({ code: 0, first: `${server.url}, prefix rl` });
   });
 
   it("is not broken up by a narrow terminal", async () => {
@@ -123,6 +123,21 @@ describe("an unsound server", () => {
     expect(report.findings[0].advice).toBe("ACL SETUSER narrow +hset");
   });
 
+  it("where a limiter counts under another prefix names that, and the prefix that was asked about", async () => {
+    const own = await ownRedis();
+    await own.client.set("shop:{user:mallory}:burst:fw", 3, "PX", 60_000);
+    const { code, out } = await tidegate(["doctor", "--redis", own.url]);
+    expect(code).toBe(0);
+    expect(out.split("\n")[0]).toBe(`${own.url}, prefix rl`);
+    expect(out).toMatch(
+      /^notice {2}Under rl there is no key; 1 looks like a limiter's under the prefix shop\.\n {2}.*--prefix shop/m,
+    );
+    expect(out).not.toMatch(/mallory|others'|another's/);
+    const right = await tidegate(["doctor", "--redis", own.url, "--prefix", "shop"]);
+    expect(right.out.split("\n")[0]).toBe(`${own.url}, prefix shop`);
+    expect(right.out).not.toContain("TIDEGATE_DOCTOR_PREFIX");
+  });
+
   it("whose keys are not those of the policy file is told of", async () => {
     const own = await ownRedis();
     await own.client.set("app:{user:42}:burst:fw", 3, "PX", 60_000);
@@ -146,7 +161,7 @@ describe("a server that cannot be looked at", () => {
     expect(out).toMatch(
       new RegExp(`^must {2}There is no answer from 127\\.0\\.0\\.1:${port}: ECONNREFUSED\\.$`, "m"),
     );
-    expect(out.split("\n")[0]).toBe(`redis://127.0.0.1:${port}/2`);
+    expect(out.split("\n")[0]).toBe(`redis://127.0.0.1:${port}/2, prefix rl`);
     expect(out + err).not.toMatch(/hush-hush|somebody|\n {4}at /);
   });
 

@@ -1,7 +1,7 @@
 /** What `tidegate explain` says of somebody, held against what a live application answers them next. */
 import { readFileSync } from "node:fs";
 import type { Server } from "node:http";
-import { createLimiter, type Limiter, user } from "@tidegate/core";
+import { apiKeyOf, createLimiter, type Limiter, user } from "@tidegate/core";
 import { rateLimit } from "@tidegate/express";
 import { policiesFrom } from "@tidegate/policy-file";
 import express from "express";
@@ -288,6 +288,32 @@ policies:
     });
     expect(documentIn(said).plans[0].policies[0]).toMatchObject({ key, used: 2 });
     expect(said.out).not.toContain("secret");
+  });
+
+  it("is an API key on standard input by the digest that the file's secret makes of it", async () => {
+    const { file, prefix } = policies(
+      "by: { apiKey: { header: x-api-key, secretFromEnv: PEPPER } }\npolicies:\n  burst: { algorithm: slidingLog, limit: 5, window: 1h }\n",
+    );
+    const outside = { input: "hush-hush\n", env: { PEPPER: "salted" } };
+    const digest = apiKeyOf("hush-hush", "salted").value;
+    const words = ["key:-", "--policy", file, "--redis", server.url];
+    const { out } = await tidegate(["explain", ...words], outside);
+    expect(out.split("\n")[0]).toMatch(new RegExp(`^key:${digest} at `));
+    expect(out).not.toContain("hush-hush");
+    const { identities } = documentIn(await tidegate(["explain", ...words, "--json"], outside));
+    expect(identities).toEqual([`key:${digest}`]);
+    const reset = await tidegate(["reset", ...words, "--dry-run"], outside);
+    expect(reset.out).toMatch(new RegExp(`^This would forget what all policies counted for key:${digest}:`));
+    expect(reset.out).toContain(`DEL ${prefix}:{key:${digest}}:burst:sl`);
+  });
+
+  it("is told of with 0, whether they are refused or not", async () => {
+    const { file } = policies(
+      "by: user\npolicies:\n  burst: { algorithm: slidingLog, limit: 0, window: 1h }\n",
+    );
+    const { code, out } = await tidegate(["explain", "user:42", "--policy", file, "--redis", server.url]);
+    expect({ code, refused: out.includes("Refused by burst") }).toEqual({ code: 0, refused: true });
+    expect(out).toMatch(/^policy +counts +limit +used +left +next unit back +all again$/m);
   });
 
   it("is nobody: that is said, with what to name instead", async () => {

@@ -10,6 +10,7 @@ import {
   latencyFound,
   paceOf,
 } from "../../packages/core/src/doctor/checks/pace.ts";
+import { prefixFound } from "../../packages/core/src/doctor/checks/keys.ts";
 import { versionFound } from "../../packages/core/src/doctor/checks/server.ts";
 import { nameOf, typeOf } from "../../packages/core/src/doctor/names.ts";
 import { bytesText, countText, listText, msText } from "../../packages/core/src/doctor/text.ts";
@@ -52,6 +53,32 @@ describe("a clock", () => {
   it("of one server has no other to be compared with", () => {
     expect(clockSpreadFound([pace(9000), undefined])).toEqual([]);
   });
+});
+
+describe("a limiter under another prefix", () => {
+  const look = (keys: number, elsewhere: [string, number][], complete = true) =>
+    ({ census: { keys, complete }, elsewhere: new Map(elsewhere) }) as never;
+
+  it("is looked for in all servers of a Cluster together", () => {
+    expect(
+      prefixFound(
+        [
+          look(0, [["shop", 2]]),
+          look(0, [
+            ["eu", 5],
+            ["shop", 4],
+          ]),
+        ],
+        "rl",
+      ),
+    ).toMatchObject([{ level: "notice", value: { keys: 11, prefixes: ["shop", "eu"] } }]);
+  });
+
+  it.each([
+    ["one of them has keys of this prefix", [look(0, [["shop", 2]]), look(1, [])]],
+    ["not all was looked at", [look(0, [["shop", 2]]), look(0, [], false)]],
+    ["there is none", [look(0, []), look(0, [])]],
+  ])("is not told of where %s", (_, looks) => expect(prefixFound(looks, "rl")).toEqual([]));
 });
 
 describe("a latency", () => {

@@ -207,6 +207,74 @@ describe("keys of others", () => {
     });
     await server.client.del(...Array.from({ length: 13 }, (_, i) => `cache:${i}`));
     expect(of(await doctorOf(), "SHARED")).toEqual([]);
+    await server.client.flushall();
+    await server.client.set("cache", "1");
+    const shared = async () => the(await doctorOf(), "SHARED").message;
+    expect(await shared()).toMatch(/^Its only key is another's\. It shares its memory, /);
+    await server.client.set("rl:{id:1}:p:fw", "1", "PX", 60_000);
+    expect(await shared()).toMatch(/^1 of its 2 keys is another's\. It shares its memory, /);
+  });
+});
+
+describe("a limiter under another prefix", () => {
+  it("is named where nothing stands under the one that was given", async () => {
+    await counted("shop");
+    await server.client.set("session:{user:alice}", "1");
+    const report = await doctorOf({ prefix: "api" });
+    expect(the(report, "PREFIX")).toMatchObject({
+      level: "notice",
+      server: undefined,
+      message: "Under api there is no key; 6 look like a limiter's under the prefix shop.",
+      advice: expect.stringContaining("--prefix shop, or the option prefix"),
+      value: { keys: 6, prefixes: ["shop"] },
+    });
+    expect(the(report, "KEYS").message).toBe("Looked at 0 keys under api.");
+    // A block and a session, which do not look like what a policy counts.
+    expect(the(report, "SHARED").value).toEqual({ all: 8, others: 2 });
+    expect(JSON.stringify(report)).not.toMatch(/alice|mallory/);
+  });
+
+  it("is one of several, those with the most keys first", async () => {
+    for (const [prefix, count] of [
+      ["b", 1],
+      ["a:eu", 2],
+    ] as const)
+      for (let i = 0; i < count; i++) await server.client.set(`${prefix}:{id:${i}}:p:fw`, "1", "PX", 60_000);
+    expect(the(await doctorOf(), "PREFIX").message).toBe(
+      "Under rl there is no key; 3 look like a limiter's under the prefixes a:eu and b.",
+    );
+  });
+
+  it("of a client's own prefix is one behind that", async () => {
+    const redis = new Redis(server.port, "127.0.0.1", { keyPrefix: "app:", lazyConnect: true });
+    onTestFinished(() => redis.disconnect());
+    await server.client.set("app:shop:{id:1}:p:fw", "1", "PX", 60_000);
+    await server.client.set("rest:{id:1}:p:fw", "1", "PX", 60_000);
+    expect(the(await examine({ redis }), "PREFIX").value).toEqual({ keys: 1, prefixes: ["shop"] });
+  });
+
+  it("is none of this one's affair where this one has counted", async () => {
+    await counted("shop");
+    await counted("rl");
+    expect(of(await doctorOf(), "PREFIX")).toEqual([]);
+  });
+
+  it("is not taken for one by other keys", async () => {
+    for (const key of [
+      "{id:1}:p:fw",
+      ":{id:1}:p:fw",
+      "a{id:1}:p:fw",
+      "a:{id:1}:p:zz",
+      "a:{id}:p:fw",
+      "a:{id:1}::b",
+    ])
+      await server.client.set(key, "1");
+    expect(of(await doctorOf(), "PREFIX")).toEqual([]);
+  });
+
+  it("is not looked for where no key is", async () => {
+    await counted("shop");
+    expect(of(await doctorOf({ keys: 0 }), "PREFIX")).toEqual([]);
   });
 });
 

@@ -78,7 +78,7 @@ const faults: [name: string, text: string, message: string][] = [
   [
     "an unknown option of a policy; what it may stand for is not missed as well",
     "policies:\n  a: { algorithm: concurrency, limits: 1 }\n",
-    "limits.yaml:2:32: policies.a.limits: there is no such option; known are algorithm, limit, leaseMs, by, cost, mode, unit, onFailure, scope, shards.",
+    "limits.yaml:2:32: policies.a.limits: there is no such option (did you mean limit?); known are algorithm, limit, leaseMs, by, cost, mode, unit, onFailure, scope, shards.",
   ],
   [
     "an unknown algorithm",
@@ -272,6 +272,25 @@ describe("what is no YAML or JSON is told by file, line and column", () => {
     const error = failing(text);
     expect(error.message.split("\n")[0]).toBe(`limits.yaml:${message}`);
     expect(error.code).toBe("TIDEGATE_FILE_SYNTAX");
+  });
+});
+
+describe("an option that there is not", () => {
+  it.each([
+    ["windw", " (did you mean window?)"],
+    ["Window", " (did you mean window?)"],
+    ["polcies", " (did you mean policies?)"],
+    ["trust_proxy", " (did you mean trustProxy?)"],
+    ["fromage", ""],
+    ["b", " (did you mean by?)"],
+    ["x", ""],
+    ["prefix".repeat(10), ""],
+  ])("%s is held against those that there are", (name, told) => {
+    const { problems } = failing(`${SHORT}${name}: 1\n`);
+    expect(problems[0]!.message).toMatch(/: there is no such option/);
+    const [, nearest = ""] =
+      /no such option( \(did you mean .*\?\))?; known are/.exec(problems[0]!.message) ?? [];
+    expect(nearest).toBe(told);
   });
 });
 

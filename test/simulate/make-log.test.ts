@@ -21,6 +21,8 @@ const LINES = 20_000;
 const SECONDS = 200;
 const log = [...requests({ lines: LINES, seed: 1 })];
 
+const FORMAT_NAMES = ["common", "combined", "nginx-json", "caddy-json", "csv"];
+
 const run = (...args: string[]) =>
   spawnSync(process.execPath, [join(root, "scripts/make-log.js"), ...args], { encoding: "utf8" });
 
@@ -55,18 +57,15 @@ describe("the log", () => {
     expect(first).toEqual(first.toSorted((a, b) => b - a));
   });
 
-  it.each(["common", "combined", "nginx-json", "caddy-json", "csv"])(
-    "%s: the same lines and seed give the same bytes, another seed others",
-    (format) => {
-      const bytes = (seed: number) =>
-        [...linesOf({ lines: 300, seed, format })].map((line) => `${line}\n`).join("");
-      const { status, stdout, stderr } = run("--lines", "300", "--seed", "7", "--format", format);
-      expect([status, stderr]).toEqual([0, ""]);
-      expect(stdout.trimEnd().split("\n").length).toBe(format === "csv" ? 301 : 300);
-      expect(stdout).toBe(bytes(7));
-      expect(stdout).not.toBe(bytes(8));
-    },
-  );
+  it.each(FORMAT_NAMES)("%s: the same lines and seed give the same bytes, another seed others", (format) => {
+    const bytes = (seed: number) =>
+      [...linesOf({ lines: 300, seed, format })].map((line) => `${line}\n`).join("");
+    const { status, stdout, stderr } = run("--lines", "300", "--seed", "7", "--format", format);
+    expect([status, stderr]).toEqual([0, ""]);
+    expect(stdout.trimEnd().split("\n").length).toBe(format === "csv" ? 301 : 300);
+    expect(stdout).toBe(bytes(7));
+    expect(stdout).not.toBe(bytes(8));
+  });
 
   it("says what to give instead of a format that there is not", () => {
     expect(run("--format", "xml")).toMatchObject({
@@ -74,6 +73,16 @@ describe("the log", () => {
       stderr: "--format: give common, combined, nginx-json, caddy-json, csv, got xml.\n",
     });
   });
+});
+
+it("makes no log for whoever asks how it is used", () => {
+  for (const flag of ["--help", "-h"]) {
+    const { status, stdout, stderr } = run(flag);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout.split("\n").length).toBeLessThan(15);
+    for (const option of ["--lines", "--seed", "--format", "--out", ...FORMAT_NAMES])
+      expect(stdout).toContain(option);
+  }
 });
 
 /** How many requests of the bot and of the office are refused. */

@@ -77,6 +77,7 @@ describe("the report", () => {
       units: 8,
       identities: 2,
       identitiesRefused: 1,
+      neverFound: [],
       firstRefusedAt: EPOCH_MS + 2000,
       lastRefusedAt: EPOCH_MS + 12_600.5,
       // From 2.6 s on: 3 s, 12 s, 12.5 s, 12.6 s; and before that 0 s to 3 s.
@@ -574,5 +575,136 @@ describe("what a log does not tell", () => {
     const log = at(0, 1).map((past) => ({ ...past, address: undefined, user: "u" }));
     const everybody = tokenBucket({ capacity: 5, refillPerSecond: 1, by: globally() });
     expect((await simulate({ policies: { everybody } }, log)).warnings).toEqual([]);
+  });
+});
+
+describe("who is counted, where the log does not tell", () => {
+  const key = apiKey({ header: "X-Api-Key" });
+  const withKey = (ms: number) => ({ ...at(ms)[0]!, headers: { "x-api-key": "k" } });
+  const withUser = (ms: number) => ({ ...at(ms)[0]!, user: "u" });
+  const withTenant = (ms: number) => ({ ...at(ms)[0]!, tenant: "t" });
+
+  async function told(by: By | undefined, log: readonly PastRequest[], more: Partial<Config> = {}) {
+    const config = { policies: { perKey: two }, ...(by && { by }), ...more };
+    const { warnings, policies } = await simulate(config, log, { curve: false });
+    return { warnings, neverFound: policies.map(({ neverFound }) => neverFound) };
+  }
+
+  const NO_KEY =
+    "Policy perKey: none of 2 requests had the header x-api-key, which this log may not hold; all were counted by address.";
+  const NO_USER =
+    "Policy perKey: none of 2 requests had a user, which this log may not hold; all were counted by address.";
+  const NO_TENANT =
+    "Policy perKey: none of 2 requests had a tenant, which this log may not hold; all were counted by address.";
+
+  it.each<[string, By, string[], string[]]>([
+    ["a header of API keys", key.or(ip()), ["header x-api-key"], [NO_KEY]],
+    ["a header of API keys, and nothing instead", key, ["header x-api-key"], [NO_KEY]],
+    [
+      "a bearer",
+      apiKey({ scheme: "bearer" }).or(globally()),
+      ["header authorization"],
+      [
+        "Policy perKey: none of 2 requests had the header authorization, which this log may not hold; all were counted together.",
+      ],
+    ],
+    [
+      "a parameter",
+      apiKey({ query: "key" }).or(ip()),
+      ["query key"],
+      [
+        "Policy perKey: none of 2 requests had key in its query, which this log may not hold; all were counted by address.",
+      ],
+    ],
+    ["a user", user(), ["user"], [NO_USER]],
+    ["a user, else an address", user().or(ip()), ["user"], [NO_USER]],
+    ["a tenant, and not the tenant's user", tenant().or(ip()), ["tenant"], [NO_TENANT]],
+    ["a user, a key", user().or(key).or(ip()), ["user", "header x-api-key"], [NO_USER, NO_KEY]],
+    ["both together", user().and(key), ["user", "header x-api-key"], [NO_USER, NO_KEY]],
+    ["an address", ip(), [], []],
+    ["everybody", globally(), [], []],
+    ["a function that finds somebody", () => "somebody", [], []],
+  ])("%s: what no request has is told of", async (_, by, neverFound, warnings) => {
+    expect(await told(by, at(0, 1))).toEqual({ neverFound: [neverFound], warnings });
+  });
+
+  it.each<[string, By, PastRequest]>([
+    ["a key", key.or(ip()), withKey(1)],
+    ["a user", user().or(ip()), withUser(1)],
+    ["a tenant, without a user", tenant().or(ip()), withTenant(1)],
+    ["a parameter", apiKey({ query: "key" }).or(ip()), { ...at(1)[0]!, url: "/?key=k" }],
+    [
+      "a key that is looked at for long",
+      apiKey({ header: "x-api-key", verify: async () => true }).or(ip()),
+      withKey(1),
+    ],
+  ])("one request with %s is enough for a log that holds it", async (_, by, past) => {
+    expect(await told(by, [...at(0), past])).toEqual({ neverFound: [[]], warnings: [] });
+  });
+
+  it("says by what the requests were counted that had it not", async () => {
+    const log = [...at(0, 1, 2), withTenant(3), withUser(4)];
+    expect((await told(key.or(tenant()).or(user()).or(ip()), log)).warnings).toEqual([
+      "Policy perKey: none of 5 requests had the header x-api-key, which this log may not hold; 3 were counted by address, 1 by tenant, 1 by user.",
+    ]);
+  });
+
+  it("says how many requests nobody was found for, where others had somebody", async () => {
+    const log = [...at(0, 1, 2), withUser(3)];
+    expect((await told(user(), log)).warnings).toEqual([
+      "Policy perKey: by: user found nobody in 3 of 4 requests; they were counted by address, as in production (TIDEGATE_IDENTITY_FAULT).",
+    ]);
+    expect((await told(key, [...at(0), withKey(1)])).warnings).toEqual([
+      "Policy perKey: by: apiKey found nobody in 1 of 2 requests; they were counted by address, as in production (TIDEGATE_IDENTITY_FAULT).",
+    ]);
+    const named = (request: SimulatedRequest) => request.user;
+    expect((await told(named, log)).warnings).toEqual([
+      "Policy perKey: the function that says who is counted found nobody in 3 of 4 requests; they were counted by address, as in production (TIDEGATE_IDENTITY_FAULT).",
+    ]);
+  });
+
+  it("leaves nonsense and what throws to the faults that they are", async () => {
+    const nonsense = () => ({}) as string;
+    expect((await told(user(nonsense), at(0, 1))).warnings).toEqual([
+      "TIDEGATE_IDENTITY_FAULT: The function that says who is counted gave NaN (2 times).",
+    ]);
+    const { session } = {} as { session: { id: string } };
+    expect((await told(() => session.id, at(0))).warnings).toEqual([
+      "TIDEGATE_IDENTITY_FAULT: The function that says who is counted threw TypeError.",
+    ]);
+  });
+
+  it("is told once for all policies that look for the same, each by its name", async () => {
+    const policies = {
+      perKey: two,
+      daily: fixedWindow({ limit: 9, window: "1d" }),
+      perUser: fixedWindow({ limit: 9, window: "1m", by: user() }),
+    };
+    const routes = { "/a": { policies: { burst: two } }, "/never": { by: tenant() } };
+    const config: Config = { policies, by: key.or(ip()), routes };
+    const log = [...at(0, 1), { ...at(2)[0]!, url: "/a" }];
+    const options = { pattern: expressPattern, curve: false };
+    const { warnings, policies: reports } = await simulate(config, log, options);
+    expect(warnings).toEqual([
+      "Policies perKey, daily, burst of /a: none of 3 requests had the header x-api-key, which this log may not hold; all were counted by address.",
+      "Policy perUser: none of 2 requests had a user, which this log may not hold; all were counted by address.",
+    ]);
+    expect(reports.map(({ name, neverFound }) => [name, neverFound])).toContainEqual([
+      "burst",
+      ["header x-api-key"],
+    ]);
+  });
+
+  it("is told of a policy whose numbers each request chooses, which counts as it does", async () => {
+    const base = fixedWindow({ limit: 1, window: "10s", by: user() });
+    const report = await simulate(
+      { policies: { only: { base, choose: () => base.ofLimit(2) } } },
+      [withUser(0), withUser(1), withUser(2), ...at(3)],
+      { curve: false },
+    );
+    expect(report).toMatchObject({ admitted: 3, refused: 1, identities: 2 });
+    expect(report.warnings).toEqual([
+      "Policy only: by: user found nobody in 1 of 4 requests; they were counted by address, as in production (TIDEGATE_IDENTITY_FAULT).",
+    ]);
   });
 });

@@ -14,6 +14,13 @@ export function identitiesOf(config: Config, somebody: Somebody): Identity[] {
   return [...found.values()];
 }
 
+/** An API key that was read is told of by its digest, as the file counts it: keys and tickets have that. */
+export function knownAs(config: Config, somebody: Somebody): Somebody {
+  if (somebody.kind !== "key" || somebody.carries.apiKey === undefined) return somebody;
+  const [identity = somebody.identity] = identitiesOf(config, somebody);
+  return { ...somebody, told: `${identity.kind}:${identity.value}`, identity };
+}
+
 /** By whom a file's policies count, in the file's order. */
 export function sourcesOf(config: Config): (By | undefined)[] {
   const routes = Object.values(config.routes ?? {}).filter((route) => route !== false);

@@ -3,7 +3,7 @@ import { type Config, createLimiter, type Identity, type Limiter, type Store } f
 import type { Cluster, Redis } from "ioredis";
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
-import { identitiesOf } from "./counted.ts";
+import { identitiesOf, knownAs } from "./counted.ts";
 import { peopleIn } from "./people.ts";
 import { plain } from "./plain.ts";
 import { type PolicyFile, readPolicies } from "./policies.ts";
@@ -52,13 +52,14 @@ export interface Subject {
 }
 
 export async function subjectOf(io: Io, identity: string, flags: ManageFlags): Promise<Subject> {
-  const [somebody] = await peopleIn(io, [identity]);
+  const [given] = await peopleIn(io, [identity]);
   const file = readPolicies(io, flags.policy, flags.prefix);
-  const found = identitiesOf(file.config, somebody!);
+  const somebody = knownAs(file.config, given!);
+  const found = identitiesOf(file.config, somebody);
   return {
     file,
-    somebody: somebody!,
-    identities: found.length > 0 ? found : [somebody!.identity],
+    somebody,
+    identities: found.length > 0 ? found : [somebody.identity],
     counted: found.length > 0,
   };
 }

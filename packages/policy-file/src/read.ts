@@ -1,6 +1,7 @@
 import { isMap, isScalar, isSeq, type Node, type Scalar, type YAMLMap, type YAMLSeq } from "yaml";
 import type { Parsed } from "./document.ts";
 import { shown } from "./errors.ts";
+import { nearestText } from "./nearest.ts";
 import type { Place, Problems } from "./problems.ts";
 import { fits, hasLeadingZero, hintFor, shownNode } from "./scalars.ts";
 import { adviceFor, type Named, type Options, type Shape } from "./shapes.ts";
@@ -221,7 +222,12 @@ class Reader {
         const elsewhere = Object.hasOwn(shape.elsewhere ?? {}, name) ? shape.elsewhere![name] : undefined;
         if (elsewhere === undefined) strangers++;
         else guests++;
-        this.#fault(key, option, elsewhere ?? `there is no such option; known are ${known}`);
+        this.#fault(
+          key,
+          option,
+          elsewhere ??
+            `there is no such option${nearestText(name, Object.keys(shape.options))}; known are ${known}`,
+        );
       }
     }
     // What seems to be missing may be what is misspelt.

@@ -77,7 +77,7 @@ async function doctor(io: Io, flags: Flags): Promise<void> {
   io.exitCode = wasSeen(report) ? (report.ok ? 0 : 1) : 2;
   const told = { redis: target.where, prefix: flags.prefix ?? config.prefix ?? "rl" };
   if (flags.json) io.json({ ...told, ...report });
-  else draw(io, report, { where: target.where, verbose: flags.verbose === true });
+  else draw(io, report, { where: target.where, prefix: told.prefix, verbose: flags.verbose === true });
 }
 
 async function withClient<T>(
@@ -120,12 +120,13 @@ const wasSeen = ({ servers }: DoctorReport): boolean =>
 
 interface Drawing {
   readonly where: string;
+  readonly prefix: string;
   readonly verbose: boolean;
 }
 
-function draw(io: Io, { ok, findings, servers }: DoctorReport, { where, verbose }: Drawing): void {
+function draw(io: Io, { ok, findings, servers }: DoctorReport, { where, prefix, verbose }: Drawing): void {
   const { colour } = io;
-  io.print(colour.bold(where), "");
+  io.print(`${colour.bold(where)}, prefix ${plain(prefix)}`, "");
   if (servers.length > 0) io.print(io.table(SERVER_HEAD, servers.map(serverRow)), "");
   const shown = findings.filter(({ level }) => verbose || level !== "ok");
   const several = servers.length > 1;

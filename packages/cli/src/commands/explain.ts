@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { knownAs } from "../counted.ts";
 import { type Explained, explained, type Explanation, type Standing } from "../explain/explain.ts";
 import type { Io } from "../io.ts";
 import { plain } from "../plain.ts";
@@ -40,11 +41,16 @@ Examples:
   tidegate explain user:42 --policy limits.yaml
   tidegate explain user:42 ip:203.0.113.7 --policy limits.yaml --redis rediss://redis.internal:6380
   tidegate explain 'rl:{key:zAVvCDZnRxoHbEkVb7fY4g}:burst:tb' --policy limits.yaml --json
-  printf %s "$API_KEY" | tidegate explain key:- --policy limits.yaml`;
+  printf %s "$API_KEY" | tidegate explain key:- --policy limits.yaml
+
+Exit codes:
+  0  it is told, refused or not: with --json, plans[].answer says which
+  2  nobody is counted by that name, the policy file is wrong, or the server does not answer`;
 
 async function explain(io: Io, identities: readonly string[], flags: Flags): Promise<void> {
-  const people = await peopleIn(io, identities);
+  const given = await peopleIn(io, identities);
   const file = readPolicies(io, flags.policy, flags.prefix);
+  const people = given.map((somebody) => knownAs(file.config, somebody));
   const target = targetOf(io, flags);
   if (flags.route !== undefined && file.config.routes?.[flags.route] === false)
     return notLimited(io, flags.route, flags.json);
@@ -86,7 +92,7 @@ function draw(
   io.print(`${colour.bold(who)} at ${timeText(found.at)}, ${where}`, "", ...summary(io, found), "");
   const shown = new Set<string>();
   const rows = found.plans.flatMap((plan) => rowsOf(io, plan, shown));
-  const head = ["policy", "counts", "limit", "used", "left", "one more", "all again", ""];
+  const head = ["policy", "counts", "limit", "used", "left", "next unit back", "all again", ""];
   if (rows.length > 0) io.print(io.table(head, rows), "");
   for (const plan of distinct(found.plans)) io.print(...answerLines(io, plan, found.plans.length > 1), "");
   const others = new Set(found.plans.flatMap(({ leftOut }) => leftOut));

@@ -1,5 +1,10 @@
 import { type PolicyFileConfig, policiesFrom } from "@tidegate/policy-file";
-import { createSimulation, type PastRequest, type Simulation } from "@tidegate/core/simulate";
+import {
+  createSimulation,
+  type PastRequest,
+  type Simulation,
+  type SimulationReport,
+} from "@tidegate/core/simulate";
 import type { Io } from "../io.ts";
 import { type Bytes, type Limits, openBytes } from "./logs/bytes.ts";
 import { type Believed, clientBehind, type ClientOf, unproxied } from "./logs/client.ts";
@@ -117,6 +122,19 @@ function progressOf(files: readonly Bytes[], sources: readonly LogSource[], io: 
   };
 }
 
+/** How a log can be made to tell what it was asked for in vain. */
+function columnsFor({ policies }: SimulationReport): string[] {
+  const missing = [...new Set(policies.flatMap(({ neverFound }) => neverFound))];
+  return missing.flatMap((field) => {
+    const [place, name] = field.split(" ");
+    if (place === "query") return [];
+    if (place !== "header") return [`Name the column that holds a ${field} by --columns ${field}=….`];
+    return [
+      `Log the header ${name}, or a digest of it, in JSON or CSV, and name its column by --columns header.${name}=….`,
+    ];
+  });
+}
+
 function resultOf(
   simulation: Simulation,
   sources: readonly LogSource[],
@@ -127,7 +145,7 @@ function resultOf(
   const report = simulation.report();
   return {
     ...report,
-    warnings: [...report.warnings, ...warnings],
+    warnings: [...report.warnings, ...columnsFor(report), ...warnings],
     format: formatOf(files),
     lines: files.reduce((sum, { lines }) => sum + lines, 0),
     broken: files.reduce((sum, { broken }) => sum + broken, 0),

@@ -9,7 +9,7 @@ type Out = Pick<Io, "colour" | "table">;
 /** The report for a terminal: totals, then each policy with who it refused and what other limits would do. */
 export function textOf(result: SimulateResult, io: Out): string {
   const parts = [headOf(result), totalsOf(result, io), brokenOf(result, io)];
-  parts.push(...result.policies.map((policy) => policyText(policy, io)));
+  parts.push(...result.policies.map((policy) => policyText(policy, result, io)));
   const notes = [...remarksOf(result), ...result.warnings];
   parts.push(notes.map((note) => `${io.colour.yellow("note")}  ${plain(note)}`).join("\n"));
   return parts.filter((part) => part !== "").join("\n\n");
@@ -50,7 +50,7 @@ function brokenOf({ broken, lines, files }: SimulateResult, { colour }: Out): st
 
 const MOST_BROKEN = 5;
 
-function policyText(policy: PolicyReport, io: Out): string {
+function policyText(policy: PolicyReport, { policies }: SimulateResult, io: Out): string {
   const { name, route, shadow, requests, refused, identities, identitiesRefused, peak } = policy;
   const title = [io.colour.bold(plain(name)), route && plain(route), promiseOf(policy), shadow && "on trial"];
   const verb = shadow ? "would refuse" : "refuses";
@@ -59,9 +59,18 @@ function policyText(policy: PolicyReport, io: Out): string {
     `${verb} ${whole(refused)} of ${whole(requests)} requests (${percent(shareOf(refused, requests))}), ${whole(identitiesRefused)} of ${whole(identities)} clients (${percent(shareOf(identitiesRefused, identities))})`,
   ];
   if (peak) lines.push(`peak: ${whole(peak.units)} units of ${plain(peak.identity)} at ${moment(peak.at)}`);
-  return [lines.join("\n"), topOf(policy, io), curveOf(policy, io), suggestionsOf(policy)]
+  const curve = [aloneText(policy, policies), curveOf(policy, io)].filter((part) => part !== "").join("\n");
+  return [lines.join("\n"), topOf(policy, io), curve, suggestionsOf(policy)]
     .filter((part) => part !== "")
     .join("\n\n");
+}
+
+/** What a curve leaves out: what other policies refuse is not charged to this one. Empty where there is no other, or no curve. */
+export function aloneText(policy: PolicyReport, policies: readonly PolicyReport[]): string {
+  const { curve, shadow, requests, refused } = policy;
+  if (policies.length < 2 || !curve || curve.length === 0) return "";
+  const verb = shadow ? "would refuse" : "refuses";
+  return `this policy alone; beside the others it ${verb} ${percent(shareOf(refused, requests))} of requests`;
 }
 
 /** `slidingWindow, 100 in 1 min` */

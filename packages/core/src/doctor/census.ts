@@ -1,5 +1,5 @@
 import { type Answer, type Asker, type Failure, isReply } from "./ask.ts";
-import { literally, type Name, nameOf, typeOf } from "./names.ts";
+import { literally, type Name, nameOf, prefixIn, typeOf } from "./names.ts";
 import { inspect } from "./probes.ts";
 
 /** What stands under a prefix, or a sample of it. Holds no key: they may name people. */
@@ -67,6 +67,34 @@ export async function takeCensus(asker: Asker, options: CensusOptions): Promise<
     if (cursor === "0") return counter.result(true);
   }
   return counter.result(false);
+}
+
+/**
+ * Keys that look like a limiter's, by their prefixes: where none stands under the prefix that was given, it may be
+ * another. A sample, as long as that takes.
+ */
+export async function lookElsewhere(
+  asker: Asker,
+  { keyPrefix, most, forMs }: Pick<CensusOptions, "keyPrefix" | "most" | "forMs">,
+): Promise<Tally> {
+  const found = new Map<string, number>();
+  const seen = new Set<string>();
+  const end = performance.now() + forMs;
+  let cursor = "0";
+  for (let batches = 0; batches < MOST_BATCHES && seen.size < most && performance.now() < end; batches++) {
+    const pattern = `${literally(keyPrefix)}*}:*:??`;
+    const answer = await asker.ask("scan", cursor, "MATCH", pattern, "COUNT", BATCH);
+    if (!isReply(answer)) break;
+    const [next, keys] = pageOf(answer.reply);
+    for (const key of keys) {
+      const prefix = seen.has(key) ? undefined : prefixIn(key.slice(keyPrefix.length));
+      seen.add(key);
+      if (prefix !== undefined) add(found, prefix);
+    }
+    cursor = next;
+    if (cursor === "0") break;
+  }
+  return found;
 }
 
 /** The next cursor, and keys. Some clients make an object of them. */

@@ -5,6 +5,7 @@ import { settingsOf } from "../settings.ts";
 import { isReply, replyOf } from "./ask.ts";
 import { clusterFound, replicasFound, slotsWithout } from "./checks/cluster.ts";
 import { troubleFound } from "./checks/connection.ts";
+import { prefixFound } from "./checks/keys.ts";
 import { clockSpreadFound } from "./checks/pace.ts";
 import { versionIn } from "./checks/server.ts";
 import { type Asked, askServer, type Counted, countKeys, judge, type Wanted } from "./examine.ts";
@@ -92,12 +93,16 @@ async function examined(about: Visit, wanted: Wanted): Promise<DoctorReport> {
   const all = await Promise.all(about.servers.map((server) => askServer(server, about, wanted)));
   const findings = at(undefined, foundOfAll(about, all));
   const servers: DoctorServer[] = [];
+  const counts: Counted[] = [];
   // One after the other, and after all that is measured: counting keeps this process busy.
   for (const asked of all) {
     const counted = await countKeys(asked, wanted);
+    if (counted) counts.push(counted);
     findings.push(...at(asked.server.address, judge(asked, counted, about, wanted)));
     servers.push(serverOf(asked, counted));
   }
+  // In a Cluster, the few keys of a limiter may stand in one server, and another's in the next.
+  if (counts.length === all.length) findings.push(...at(undefined, prefixFound(counts, wanted.prefix)));
   return reportOf(findings, servers);
 }
 

@@ -1,7 +1,7 @@
 import type { NamedPolicy } from "../named-policies.ts";
 import type { Scripting } from "../stores/redis.ts";
 import { Asker, type Fields, isReply, linesOf, replyOf } from "./ask.ts";
-import { type Census, takeCensus } from "./census.ts";
+import { type Census, lookElsewhere, takeCensus, type Tally } from "./census.ts";
 import { silenceFound, troubleFound } from "./checks/connection.ts";
 import {
   configurationsFound,
@@ -57,6 +57,8 @@ export async function askServer(server: Visited, { database }: Visit, wanted: Wa
 /** A server's keys. */
 export interface Counted {
   readonly census: Census;
+  /** Where no key stands under the prefix: keys that look like a limiter's, by their prefixes. */
+  readonly elsewhere: Tally;
   /** What INFO says of all keys. */
   readonly keyspace: Fields | undefined;
 }
@@ -67,15 +69,16 @@ const CENSUS_ANSWERS = 5;
 export async function countKeys({ asker, facts, pace }: Asked, wanted: Wanted): Promise<Counted | undefined> {
   const keyPrefix = facts && replyOf(facts.keyPrefix);
   if (keyPrefix === undefined || wanted.keys === 0) return undefined;
+  const look = { keyPrefix, most: wanted.keys, forMs: CENSUS_ANSWERS * wanted.answerMs };
   const census = await takeCensus(asker, {
+    ...look,
     prefix: wanted.prefix,
-    keyPrefix,
-    most: wanted.keys,
     offsetMs: pace?.offsetMs ?? 0,
-    forMs: CENSUS_ANSWERS * wanted.answerMs,
   });
+  const isBare = census.keys === 0 && census.complete;
+  const elsewhere = isBare ? await lookElsewhere(asker, look) : new Map<string, number>();
   const info = await asker.ask("info", "keyspace");
-  return { census, keyspace: isReply(info) ? linesOf(info.reply) : undefined };
+  return { census, elsewhere, keyspace: isReply(info) ? linesOf(info.reply) : undefined };
 }
 
 /** What all that was asked of one server means. */
@@ -112,11 +115,11 @@ const fitnessFound = (facts: Facts, { keyPrefix }: Visit, { prefix, scripting }:
   ...(scripting === "scripts" ? scriptsFound(facts) : []),
 ];
 
-const countedFound = ({ census, keyspace }: Counted, { prefix, policies }: Wanted): Found[] => [
+const countedFound = ({ census, elsewhere, keyspace }: Counted, { prefix, policies }: Wanted): Found[] => [
   ...keysFound(census, prefix),
   ...lastingFound(census),
   ...mistypedFound(census),
   ...configurationsFound(census, policies),
   ...foreignFound(census, prefix),
-  ...sharedFound(census, keyspace),
+  ...sharedFound(census, elsewhere, keyspace),
 ];

@@ -22,6 +22,7 @@ export type Subject =
   | "CLUSTER"
   | "REPLICAS"
   | "KEYS"
+  | "PREFIX"
   | "NO_EXPIRY"
   | "WRONG_TYPE"
   | "TWO_CONFIGURATIONS"

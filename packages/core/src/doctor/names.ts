@@ -47,6 +47,16 @@ function strange(rest: string, prefix: string): Name {
   return { is: isNeighbour ? "neighbour" : "foreign", shape: `${prefix}:…` };
 }
 
+/** A key of a limiter, by its name: what stands before the identity, a policy and an algorithm that there is. */
+const ELSEWHERE =
+  /^([^{}\u0000-\u001f\u007f]{1,64}):\{[a-z]{1,16}:[A-Za-z0-9._~-]{1,64}(?:#\d{3})?\}:[A-Za-z0-9._~-]{1,129}:([a-z]{2})$/;
+
+/** The prefix of a limiter that a key looks as if it were of; `undefined`: it does not. */
+export function prefixIn(key: string): string | undefined {
+  const [, prefix, tag = ""] = ELSEWHERE.exec(key) ?? [];
+  return TAGS.includes(tag) ? prefix : undefined;
+}
+
 /** What Redis says that a key of ours is. */
 export function typeOf(name: Name): "string" | "hash" | "zset" | undefined {
   if (name.is === "block" || name.is === "nonce") return "string";

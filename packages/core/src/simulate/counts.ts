@@ -13,10 +13,17 @@ import { Steps } from "./steps.ts";
 import { Tallies } from "./tallies.ts";
 import type { Counter, Tally } from "./tally.ts";
 import type { Warnings } from "./warnings.ts";
+import type { Watches } from "./watch.ts";
 
 export interface CountSettings extends PolicySettings {
   /** Steps of the timeline at most. */
   readonly points: number;
+}
+
+/** What is told of a configuration while it is simulated. */
+export interface Heard {
+  readonly warnings: Warnings;
+  readonly watches: Watches;
 }
 
 /** Counts what became of requests. */
@@ -36,14 +43,14 @@ export class Counts {
   #now = 0;
   readonly #unclear: Unclear = { requests: 0, address: 0, status: 0, duration: 0, preflight: 0 };
 
-  constructor(settings: Settings, warnings: Warnings, own: CountSettings) {
+  constructor(settings: Settings, { warnings, watches }: Heard, own: CountSettings) {
     this.#settings = own;
     this.#countsPreflights = settings.countsPreflights;
     this.#warnings = warnings;
     this.#steps = new Steps(own.points);
     this.#admittedOver = this.#steps.series();
     this.#refusedOver = this.#steps.series();
-    this.#tallies = new Tallies(settings, this.#steps);
+    this.#tallies = new Tallies(settings, this.#steps, watches);
   }
 
   /** @param now its moment, µs, or that of a later one which came before */

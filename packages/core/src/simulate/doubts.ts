@@ -1,5 +1,6 @@
 import { whyNoCurve } from "./policy-report.ts";
-import type { Tally } from "./tally.ts";
+import { nobodyFound } from "./nobody.ts";
+import { namedIn, type Tally } from "./tally.ts";
 
 /** Of how many limited requests the log does not tell something. */
 export interface Unclear {
@@ -13,7 +14,11 @@ export interface Unclear {
 
 /** What a report's numbers do not tell, for a reader. */
 export function doubtsOf(tallies: readonly Tally[], unclear: Unclear, curve: boolean): string[] {
-  return [...ofRequests(tallies, unclear), ...tallies.flatMap((tally) => ofPolicy(tally, curve))];
+  return [
+    ...ofRequests(tallies, unclear),
+    ...nobodyFound(tallies),
+    ...tallies.flatMap((tally) => ofPolicy(tally, curve)),
+  ];
 }
 
 function ofRequests(tallies: readonly Tally[], unclear: Unclear): string[] {
@@ -39,9 +44,8 @@ function ofRequests(tallies: readonly Tally[], unclear: Unclear): string[] {
 }
 
 function ofPolicy(tally: Tally, curve: boolean): string[] {
-  const { place, requests, routes } = tally;
-  const named = `Policy ${place.name}${routes.length > 0 ? ` of ${routes.join(", ")}` : ""}`;
-  if (requests === 0) return [`${named} met no request.`];
+  const named = `Policy ${namedIn(tally)}`;
+  if (tally.requests === 0) return [`${named} met no request.`];
   const reason = whyNoCurve(tally);
   return curve && reason ? [`${named} has no curve and no suggestions: ${reason}.`] : [];
 }

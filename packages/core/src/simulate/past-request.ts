@@ -108,6 +108,16 @@ export class SimulatedRequest {
   }
 }
 
+/** Where sources of identities look for what earlier middleware found. */
+export class PastState extends SimulatedRequest {
+  readonly past: PastRequest;
+
+  constructor(past: PastRequest) {
+    super(past);
+    this.past = past;
+  }
+}
+
 const NO_HEADERS: Readonly<Record<string, string>> = {};
 
 /** Whoever stood between was believed when the log was written. */
@@ -148,7 +158,7 @@ export class PastAsked implements Asked<SimulatedRequest> {
   }
 
   get state(): object {
-    return this.request;
+    return new PastState(this.past);
   }
 
   get route(): undefined {

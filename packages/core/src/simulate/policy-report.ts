@@ -27,7 +27,7 @@ export function policyReport(
   timeline: readonly number[],
   settings: PolicySettings,
 ): PolicyReport {
-  const { place, routes, requests, refused, units, counters, firstRefusedAt, lastRefusedAt } = tally;
+  const { place, routes, watches, requests, refused, units, counters, firstRefusedAt, lastRefusedAt } = tally;
   const { algorithm, limit, windowMs, mode } = place.policy;
   const histories = historiesOf(tally);
   const peaks = peaksOf(tally, histories);
@@ -50,6 +50,7 @@ export function policyReport(
     firstRefusedAt,
     lastRefusedAt,
     peak: highest(tally, peaks),
+    neverFound: [...new Set([...watches].flatMap(({ neverFound }) => neverFound))],
     timeline,
     top: topOf(tally, peaks, settings.top),
     curve: tried?.curve ?? null,

@@ -68,6 +68,11 @@ export interface PolicyReport {
   readonly lastRefusedAt: number | null;
   /** The most units that one identity asked within any one window, let in or not, and when that was reached. */
   readonly peak: Peak | null;
+  /**
+   * What says who is counted looked for these, and no request had one: `header x-api-key`, `query key`, `user` or
+   * `tenant`. The log may not hold them, and then it does not tell who is counted in production.
+   */
+  readonly neverFound: readonly string[];
   /** Requests that it refused, in the steps of the report's timeline. */
   readonly timeline: readonly number[];
   /** Who was refused most; where that is equal, who asked most. */

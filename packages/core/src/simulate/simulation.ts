@@ -22,6 +22,7 @@ import { Settling } from "./settling.ts";
 import { simulatedConfig } from "./simulated-config.ts";
 import type { Counter } from "./tally.ts";
 import { Warnings } from "./warnings.ts";
+import { Watches } from "./watch.ts";
 
 /** How a log is gone through, and how much is told of it. */
 export interface SimulationOptions {
@@ -104,7 +105,7 @@ export class Run {
   constructor(config: Config, options: SimulationOptions) {
     onlyKnown("options", options, ["pattern", "top", "curve", "points"]);
     const framework = frameworkOf(config, options);
-    const warnings = new Warnings();
+    const [warnings, watches] = [new Warnings(), new Watches()];
     this.#config = config;
     this.#store = logStore(
       () => this.#now,
@@ -114,6 +115,7 @@ export class Run {
       store: this.#store,
       onEvent: (event) => warnings.hear(event),
       settling: this.#settling,
+      watches,
     });
     this.#guard = createGuard(simulated, framework);
     const settings = settingsOf(simulated);
@@ -122,11 +124,15 @@ export class Run {
     this.#settles = [settings.plan, ...settings.routes.map(({ plan }) => plan)].some(
       (plan) => plan && plan.settle,
     );
-    this.#counts = new Counts(settings, warnings, {
-      top: wholeNumber("options.top", options.top ?? 10, 0, 10_000),
-      curve: flag("options.curve", options.curve ?? true),
-      points: wholeNumber("options.points", options.points ?? 240, 1, 10_000),
-    });
+    this.#counts = new Counts(
+      settings,
+      { warnings, watches },
+      {
+        top: wholeNumber("options.top", options.top ?? 10, 0, 10_000),
+        curve: flag("options.curve", options.curve ?? true),
+        points: wholeNumber("options.points", options.points ?? 240, 1, 10_000),
+      },
+    );
   }
 
   /** @throws SimulationError TIDEGATE_SIMULATION_REQUEST when its times are none */

@@ -4,6 +4,7 @@ import type { Settings } from "../settings.ts";
 import { PREFIX } from "./simulated-config.ts";
 import type { Steps } from "./steps.ts";
 import { type Counter, Tally } from "./tally.ts";
+import type { Watches } from "./watch.ts";
 
 /** Finds the policy and the identity that a key stands for. */
 export class Tallies {
@@ -13,13 +14,14 @@ export class Tallies {
   /** Routes by what stands for them in keys. */
   readonly #routes = new Map<string, string>([["-", "no route"]]);
 
-  constructor({ plan, routes }: Pick<Settings, "plan" | "routes">, steps: Steps) {
+  constructor({ plan, routes }: Pick<Settings, "plan" | "routes">, steps: Steps, watches: Watches) {
     for (const { name } of routes) this.#routes.set(safeValue(name), name);
-    for (const each of [plan, ...routes.map((route) => route.plan)]) if (each) this.#learn(each, steps);
+    for (const each of [plan, ...routes.map((route) => route.plan)])
+      if (each) this.#learn(each, steps, watches);
     this.all = [...this.#bySegment.values()];
   }
 
-  #learn({ policies, route, settle }: Plan, steps: Steps): void {
+  #learn({ policies, route, settle }: Plan, steps: Steps, watches: Watches): void {
     for (const { name, segment, policy, choose, by } of policies) {
       let tally = this.#bySegment.get(segment);
       if (!tally) {
@@ -32,6 +34,8 @@ export class Tallies {
         };
         this.#bySegment.set(segment, (tally = new Tally(place, steps.series())));
       }
+      const watch = watches.of(by);
+      if (watch) tally.watches.add(watch);
       if (settle) tally.settles = true;
       if (segment !== name && route !== undefined) tally.routes.push(route);
     }

@@ -1,5 +1,6 @@
 import type { Policy } from "../algorithms/policy.ts";
 import { Column } from "./column.ts";
+import type { Watch } from "./watch.ts";
 
 /** A policy in its place, as the configuration or a route has it. */
 export interface Place {
@@ -62,6 +63,8 @@ export class Tally {
   readonly place: Place;
   /** The routes that it counts alone. */
   readonly routes: string[] = [];
+  /** Of what says who it counts; routes may say otherwise. */
+  readonly watches = new Set<Watch>();
   /** Refusals over time. */
   readonly refusals: number[];
   /** Whether its units are settled after responses. */
@@ -122,3 +125,7 @@ export class Tally {
     if (more !== 0 || this.place.policy.algorithm.renew) this.lasted.set(row, lasted);
   }
 }
+
+/** A policy as readers are told of it: `burst`, or `burst of POST /login`. */
+export const namedIn = ({ place, routes }: Tally): string =>
+  routes.length > 0 ? `${place.name} of ${routes.join(", ")}` : place.name;

@@ -1,7 +1,7 @@
 import type { PolicyReport } from "@tidegate/core/simulate";
 import { lasting, moment, percent, shareOf, span, whole } from "../numbers.ts";
 import { remarksOf, type SimulateResult } from "../result.ts";
-import { promiseOf } from "../text.ts";
+import { aloneText, promiseOf } from "../text.ts";
 import { curvePlot, curveTable } from "./curve.ts";
 import { escaped, scriptJson } from "./escape.ts";
 import { STYLE } from "./style.ts";
@@ -106,7 +106,7 @@ function section(policy: PolicyReport, { timeline, policies }: SimulateResult): 
     `<p class="soft">${escaped(promiseOf(policy))}</p>`,
     `<p>${sentence(policy)}</p>`,
     when,
-    `<div class="two"><div>${curvePart(policy)}</div><div>${topPart(policy)}</div></div>`,
+    `<div class="two"><div>${curvePart(policy, policies)}</div><div>${topPart(policy)}</div></div>`,
     "</section>",
   ].join("");
 }
@@ -137,8 +137,9 @@ function overTimeOf(
   ].join("");
 }
 
-function curvePart(policy: PolicyReport): string {
+function curvePart(policy: PolicyReport, policies: readonly PolicyReport[]): string {
   const { curve, suggestions } = policy;
+  const alone = aloneText(policy, policies);
   if (!curve || curve.length === 0) return "";
   const rows = (suggestions ?? []).map(({ share, limit, requestsRefused }) => [
     percent(share),
@@ -147,6 +148,7 @@ function curvePart(policy: PolicyReport): string {
   ]);
   return [
     "<h3>With other limits</h3>",
+    alone === "" ? "" : `<p class="soft small alone">${alone[0]!.toUpperCase()}${alone.slice(1)}.</p>`,
     key(
       ["curve", "clients refused at least once"],
       ["dash", "requests refused"],

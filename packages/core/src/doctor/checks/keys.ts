@@ -19,6 +19,23 @@ export function keysFound({ keys, complete, trouble }: Census, prefix: string): 
   return [found("KEYS", "notice", `${message}: ${trouble.error.message}.`, advice, value)];
 }
 
+type Look = { readonly census: Census; readonly elsewhere: Tally };
+
+/** Whether limiters count here under other prefixes, and none under the one that was given. */
+export function prefixFound(looks: readonly Look[], prefix: string): Found[] {
+  if (looks.some(({ census: { keys, complete } }) => keys > 0 || !complete)) return [];
+  const prefixes = new Map<string, number>();
+  for (const [other, count] of looks.flatMap(({ elsewhere }) => [...elsewhere]))
+    prefixes.set(other, (prefixes.get(other) ?? 0) + count);
+  if (prefixes.size === 0) return [];
+  const sorted = [...prefixes].toSorted(([, a], [, b]) => b - a);
+  const some = sorted.slice(0, MOST_NAMED).map(([other]) => other);
+  const count = total(prefixes);
+  const message = `Under ${prefix} there is no key; ${numberText(count)} ${count === 1 ? "looks" : "look"} like a limiter's under the prefix${sorted.length === 1 ? "" : "es"} ${listText(some)}${sorted.length > MOST_NAMED ? " and others" : ""}.`;
+  const advice = `If the limiter's prefix is another than ${prefix}, give that one: --prefix ${some[0]}, or the option prefix. If it has not counted yet, nothing.`;
+  return [found("PREFIX", "notice", message, advice, { keys: count, prefixes: some })];
+}
+
 /** Keys that stay, though every limiter's have an end. */
 export function lastingFound({ lasting }: Census): Found[] {
   if (lasting.size === 0) return [];
@@ -105,14 +122,27 @@ function signsAgainst({ segment, policy }: NamedPolicy, tags: Tags): string[] {
 /** Part of all keys from which on others' are told of. */
 const SHARED = 0.1;
 
-/** Others' keys in the same server. @param keyspace what INFO says after the look */
-export function sharedFound({ complete, keys, foreign }: Census, keyspace: Fields | undefined): Found[] {
+/**
+ * Others' keys in the same server.
+ *
+ * @param elsewhere keys that look like a limiter's: they may be of this one, by its right prefix
+ * @param keyspace what INFO says after the look
+ */
+export function sharedFound(
+  { complete, keys, foreign }: Census,
+  elsewhere: Tally,
+  keyspace: Fields | undefined,
+): Found[] {
   if (!complete || keyspace === undefined) return [];
   const databases = [...keyspace.values()].map((text) => Number(/^keys=(\d+)/.exec(text)?.[1] ?? 0));
   const all = databases.reduce((sum, count) => sum + count, 0);
-  const others = all - (keys - total(foreign));
+  const others = all - (keys - total(foreign)) - total(elsewhere);
   if (others <= all * SHARED) return [];
-  const message = `${numberText(others)} of its ${countText(all, "key")} are others'. They share its memory, and each slow command of theirs keeps decisions waiting.`;
+  const whose =
+    others > 1
+      ? `${numberText(others)} of its ${countText(all, "key")} are others'. They share`
+      : `${all === 1 ? "Its only key is" : `1 of its ${countText(all, "key")} is`} another's. It shares`;
+  const message = `${whose} its memory, and each slow command of theirs keeps decisions waiting.`;
   const advice = "Where limits matter, give the limiter a server of its own.";
   return [found("SHARED", "notice", message, advice, { all, others })];
 }
