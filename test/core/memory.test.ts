@@ -85,6 +85,23 @@ describe("the memory store", () => {
       expect(events).toHaveLength(1);
     });
 
+    it("may be asked by whoever hears that it is full", async () => {
+      const asked: Promise<unknown>[] = [];
+      const policies = {
+        first: fixedWindow({ limit: 1, window: "1h" }),
+        second: fixedWindow({ limit: 1, window: "1h" }),
+      };
+      const { limiter, admits } = full(2, {
+        policies,
+        onEvent: () => void asked.push(limiter.decide({ identity: "listener" })),
+      });
+      for (const allowed of [true, false]) expect(await admits("a")).toBe(allowed);
+      const { allowed, verdicts } = await limiter.decide({ identity: "b" });
+      expect([allowed, verdicts.map(({ remaining }) => remaining)]).toEqual([true, [0, 0]]);
+      expect(asked).toHaveLength(1);
+      expect(await asked[0]).toMatchObject({ allowed: false });
+    });
+
     it("a newcomer's give-back is nobody else's unit", async () => {
       const { limiter, admits } = full(1, { policies: { p: fixedWindow({ limit: 2, window: "1h" }) } });
       for (const allowed of [true, true, false]) expect(await admits("a")).toBe(allowed);

@@ -61,6 +61,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const entries = new Entries();
   let sweeper: NodeJS.Timeout | undefined;
   const overflowListeners: (() => void)[] = [];
+  /** Whether newcomers began to be counted together, and nobody has been told. */
+  let overflowed = false;
 
   /** The entry that speaks for a key now. */
   function read(key: string, now: number): number {
@@ -98,9 +100,15 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   function newcomers(policy: string): number {
     const known = entries.findShared(policy);
     if (known !== NONE) return known;
-    const entry = entries.add(policy, SHARED);
+    overflowed = true;
+    return entries.add(policy, SHARED);
+  }
+
+  /** When all else is done: a listener may ask this very store. */
+  function tellOverflow(): void {
+    if (!overflowed) return;
+    overflowed = false;
     for (const listener of overflowListeners) listener();
-    return entry;
   }
 
   const hasRoom = (now: number): boolean => entries.size < most || entries.goesFirst(now) !== NONE;
@@ -243,6 +251,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     nowUs: options.nowUs,
     decide(batch, done) {
       for (let i = 0; i < batch.length; i++) decide(batch[i]!, done[i]!);
+      tellOverflow();
     },
     settle(moves, done) {
       const now = clock();
@@ -250,6 +259,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
         undefined,
         moves.reduce((sum, move) => sum + settle(move, now), 0),
       );
+      tellOverflow();
     },
     forget: (keys, done) => done(undefined, keys.filter(forget).length),
     block(key, ms, reason, done) {
