@@ -32,6 +32,9 @@ declare global {
   }
 }
 
+/** What {@link rateLimit} takes: core's configuration, with Express's request and response in its functions. */
+export type ExpressRateLimitConfig = Config<Request, Response>;
+
 /** Express middleware, and the limiter inside it. */
 export interface RateLimitHandler extends RequestHandler {
   /** The same limits without HTTP, and what people do by hand: `peek`, `reset`, `block`, `health`, `close`. */
@@ -52,7 +55,7 @@ export interface RateLimitHandler extends RequestHandler {
  * @example app.use(rateLimit({ limit: 100, window: "1m" }))
  * @throws ConfigError for the first setting that cannot work
  */
-export const rateLimit = (config: Config<Request, Response>): RateLimitHandler =>
+export const rateLimit = (config: ExpressRateLimitConfig): RateLimitHandler =>
   handlerOf(createGuard<Request, Response>(config, framework));
 
 function handlerOf(guard: Guard<Request, Response>): RateLimitHandler {
