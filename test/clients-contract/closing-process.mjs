@@ -33,7 +33,15 @@ const quiet = (made) => made.on("error", () => {});
  */
 async function use(redis, { share = false, asks = true } = {}) {
   if (share) await redis.connect();
-  const limiter = createLimiter({ redis, shareConnection: share, limit: 5, window: "1m", timeoutMs: 5000 });
+  const onEvent = () => {}; // An outage that nobody hears of would be told to the process.
+  const limiter = createLimiter({
+    redis,
+    shareConnection: share,
+    limit: 5,
+    window: "1m",
+    timeoutMs: 5000,
+    onEvent,
+  });
   const decision = asks ? await limiter.decide({ identity: "somebody" }) : undefined;
   await limiter.close();
   if (share) await (isNodeRedis ? redis.close() : redis.quit());

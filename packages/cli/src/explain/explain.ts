@@ -242,14 +242,5 @@ function standings({ policies }: Narrowed, { verdicts }: Decision, { seen }: Loo
   });
 }
 
-const NAMES: Readonly<Record<string, string>> = {
-  tb: "tokenBucket",
-  gc: "gcra",
-  sw: "slidingWindow",
-  sl: "slidingLog",
-  fw: "fixedWindow",
-  cc: "concurrency",
-};
-
 /** An algorithm by the name of its maker. */
-export const nameOf = ({ algorithm }: Policy): string => NAMES[algorithm.tag] ?? algorithm.tag;
+export const nameOf = ({ algorithm }: Policy): string => algorithm.name;

@@ -31,6 +31,8 @@ interface Explanation {
 export interface Algorithm<S> {
   /** Names the algorithm in keys and to the script. */
   readonly tag: string;
+  /** Names it to people: as its maker is called. */
+  readonly name: string;
   /** How many integers of state a reply holds. */
   readonly words: number;
   /** How many requests of this cost fit now; `n` when the cost is 0. May be negative. */

@@ -51,6 +51,7 @@ export type ConcurrencyState = ReadonlyMap<string, number>;
  */
 export const concurrencyAlgorithm: Algorithm<ConcurrencyState> = {
   tag: "cc",
+  name: "concurrency",
   words: 2,
 
   room(numbers, state, now, cost, n, lease) {

@@ -111,6 +111,7 @@ const ROUNDING = 1000;
  */
 export const fixedWindowAlgorithm: Algorithm<FixedWindowState> = {
   tag: "fw",
+  name: "fixedWindow",
   words: 2,
 
   room(numbers, state, now, cost, n) {

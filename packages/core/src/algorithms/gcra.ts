@@ -79,6 +79,7 @@ export interface GcraState {
  */
 export const gcraAlgorithm: Algorithm<GcraState> = {
   tag: "gc",
+  name: "gcra",
   words: 1,
 
   room(numbers, state, now, cost, n) {

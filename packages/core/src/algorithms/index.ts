@@ -6,12 +6,19 @@ import { slidingLogAlgorithm } from "./sliding-log.ts";
 import { slidingWindowAlgorithm } from "./sliding-window.ts";
 import { tokenBucketAlgorithm } from "./token-bucket.ts";
 
-/** Under which of these tags a policy chosen per request was counted, nobody remembers. */
-export const TAGS: readonly string[] = [
+const ALL = [
   tokenBucketAlgorithm,
   gcraAlgorithm,
   slidingWindowAlgorithm,
   slidingLogAlgorithm,
   fixedWindowAlgorithm,
   concurrencyAlgorithm,
-].map(({ tag }) => tag);
+];
+
+/** Under which of these tags a policy chosen per request was counted, nobody remembers. */
+export const TAGS: readonly string[] = ALL.map(({ tag }) => tag);
+
+/** By tag, as makers are called. */
+export const NAMES: Readonly<Record<string, string>> = Object.fromEntries(
+  ALL.map(({ tag, name }) => [tag, name]),
+);

@@ -32,6 +32,7 @@ export type SlidingLogState = readonly number[];
  */
 export const slidingLogAlgorithm: Algorithm<SlidingLogState> = {
   tag: "sl",
+  name: "slidingLog",
   words: 4,
 
   room(numbers, state, now, cost, n) {

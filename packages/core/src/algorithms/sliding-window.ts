@@ -42,6 +42,7 @@ interface View {
  */
 export const slidingWindowAlgorithm: Algorithm<SlidingWindowState> = {
   tag: "sw",
+  name: "slidingWindow",
   words: 2,
 
   room(numbers, state, now, cost, n) {

@@ -67,6 +67,7 @@ const UNIT = 1_000_000;
  */
 export const tokenBucketAlgorithm: Algorithm<TokenBucketState> = {
   tag: "tb",
+  name: "tokenBucket",
   words: 2,
 
   room(numbers, state, now, cost, n) {

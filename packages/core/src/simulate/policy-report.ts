@@ -11,16 +11,6 @@ export interface PolicySettings {
   readonly curve: boolean;
 }
 
-/** Makers by what stands for them in keys. */
-const MAKERS: Readonly<Record<string, string>> = {
-  tb: "tokenBucket",
-  gc: "gcra",
-  sw: "slidingWindow",
-  sl: "slidingLog",
-  fw: "fixedWindow",
-  cc: "concurrency",
-};
-
 /** @param timeline what it refused, in the steps of the report */
 export function policyReport(
   tally: Tally,
@@ -38,7 +28,7 @@ export function policyReport(
   return {
     name: place.name,
     ...(routes.length > 0 && { route: routes.join(", ") }),
-    algorithm: MAKERS[algorithm.tag] ?? algorithm.tag,
+    algorithm: algorithm.name,
     limit,
     windowMs: windowMs ?? null,
     shadow: mode === "shadow",

@@ -1,4 +1,5 @@
 /** What stands under the prefix. */
+import { NAMES } from "../../algorithms/index.ts";
 import type { NamedPolicy } from "../../named-policies.ts";
 import type { Fields } from "../ask.ts";
 import type { Census, Tags, Tally } from "../census.ts";
@@ -90,15 +91,6 @@ export function configurationsFound({ segments }: Census, policies: readonly Nam
     "Give each service a prefix of its own. After a limit or an algorithm was changed, this goes away by itself when the old keys have expired.";
   return [found("TWO_CONFIGURATIONS", "warning", message, advice, { signs })];
 }
-
-const NAMES: Readonly<Record<string, string>> = {
-  tb: "tokenBucket",
-  gc: "gcra",
-  sw: "slidingWindow",
-  sl: "slidingLog",
-  fw: "fixedWindow",
-  cc: "concurrency",
-};
 
 const named = (tags: Iterable<string>): string =>
   listText([...tags].toSorted().map((tag) => NAMES[tag] ?? `an algorithm ${tag}`));
