@@ -39,6 +39,13 @@ it("is left to whoever listens", async () => {
   expect(types).toEqual(["storeError", "degraded", "degraded", "degraded"]);
 });
 
+it("is not told of a limiter that was closed", async () => {
+  const limiter = createLimiter({ redis: "redis://127.0.0.1:1", limit: 5, window: "1m" });
+  await limiter.close();
+  expect((await limiter.decide({ identity: "anna" })).degraded).toBeDefined();
+  expect(warned).not.toHaveBeenCalled();
+});
+
 it("names no password", async () => {
   const [[message]] = (await said({ redis: "redis://somebody:secret@127.0.0.1:1" })) as [[string]];
   expect(message).not.toContain("secret");

@@ -44,7 +44,9 @@ const programs = {
   /** Makes a limiter, asks it, closes it if it is told to, and has nothing more to do. */
   async makeOne({ redis, close, onFailure }) {
     const { createLimiter } = await import("@tidegate/core");
-    const limiter = createLimiter({ redis, policies: await policies(), onFailure, timeoutMs: 5000 });
+    // An outage that nobody hears of would be told to the process.
+    const onEvent = () => {};
+    const limiter = createLimiter({ redis, policies: await policies(), onFailure, onEvent, timeoutMs: 5000 });
     const { allowed, degraded } = await limiter.decide({ identity: "somebody" });
     if (close) await limiter.close();
     return { allowed, degraded };

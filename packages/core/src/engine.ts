@@ -209,6 +209,7 @@ export function createEngine<R, S>(config: Config<R, S>): Engine<R, S> {
 
   /** Gives back what this process holds, for as long as a decision may take, and then lets go. */
   async function close(): Promise<void> {
+    events.end();
     leases.stop();
     backend.stop();
     const left: [Decision, Settlement][] = [

@@ -83,6 +83,7 @@ export class Events {
   readonly #listener: EventListener | undefined;
   readonly #prefix: string;
   readonly #given = new Set<WarningCode>();
+  #isOver = false;
 
   /** @param prefix of the limiter's keys, for whoever listens to the channels of a whole process */
   constructor(listener: EventListener | undefined, prefix: string) {
@@ -108,9 +109,14 @@ export class Events {
     if (!this.#listener) process.emitWarning(message, { type: "TidegateWarning", code });
   }
 
+  /** What fails from now on fails because the limiter is closed. */
+  end(): void {
+    this.#isOver = true;
+  }
+
   /** What events tell anyway: once, and to the process alone, when nobody listens to them. */
   unheard(code: WarningCode, message: string): void {
-    if (this.#listener || this.#given.has(code)) return;
+    if (this.#listener || this.#isOver || this.#given.has(code)) return;
     this.#given.add(code);
     process.emitWarning(message, { type: "TidegateWarning", code });
   }
