@@ -24,6 +24,8 @@ export function checkPrefix(option: string, { ipv6Prefix = 64 }: AddressOptions)
 export function addressValue(address: string | undefined, options: AddressOptions = {}): string {
   const prefix = checkPrefix("ipv6Prefix", options);
   if (address === undefined) return NO_ADDRESS;
+  // As nearly all come: it is written in one way only.
+  if (isIPv4(address)) return address;
   const known = values.get(address);
   if (known !== undefined && known.prefix === prefix) return known.value;
   const value = valueOf(address, prefix);
@@ -32,7 +34,7 @@ export function addressValue(address: string | undefined, options: AddressOption
   return value;
 }
 
-/** Of the addresses that came last: parsing one takes longer than to decide about it. */
+/** Of the other addresses that came last: parsing one takes longer than to decide about it. */
 const values = new LRUCache<string, { readonly prefix: number; readonly value: string }>({ max: 5_000 });
 
 /** Characters: an IPv6 address with brackets, zone and port. */
