@@ -34,6 +34,12 @@ async function someNames(): Promise<string[]> {
   return [...moving.slice(0, 6), ...(await namesOn(cluster, 2)).flat()];
 }
 
+/** Commands that went to where a slot had been: of one run there may be none, of all together there are. */
+let [refused, runs] = [0, 0];
+afterAll(() => {
+  if (runs > 4) expect(refused).toBeGreaterThan(0);
+});
+
 describe.each([
   ["ioredis 6", Cluster as unknown as typeof Cluster5],
   ["ioredis 5", Cluster5],
@@ -66,7 +72,8 @@ describe.each([
       });
       expectWell([subject], decisions);
       expect([...admitted.values()]).toEqual(names.map(() => 10));
-      expect(await refusals(cluster, "MOVED")).toBeGreaterThan(moved);
+      refused += (await refusals(cluster, "MOVED")) - moved;
+      runs++;
 
       await limiter.reset(names[0]!);
       expect((await used(limiter, names[0])).slice(0, 2)).toEqual([0, 0]);
