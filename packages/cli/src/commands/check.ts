@@ -1,6 +1,5 @@
 import { Command } from "commander";
 import type { By, Config, FailureRule, Policy } from "@tidegate/core";
-import { nameOf } from "../explain/explain.ts";
 import { isFileProblem, problemDocument, problemLines } from "../file-problems.ts";
 import type { Io } from "../io.ts";
 import { plain } from "../plain.ts";
@@ -97,7 +96,7 @@ const partLines = (
   Object.entries(policies).map(([name, policy]) => ({
     route,
     policy: name,
-    algorithm: nameOf(policy),
+    algorithm: policy.algorithm.name,
     limit: policy.limit,
     windowMs: policy.windowMs ?? null,
     unit: policy.unit,

@@ -4,7 +4,6 @@ import {
   createGuard,
   type Decision,
   type Framework,
-  type Policy,
   type Ruling,
   StoreError,
 } from "@tidegate/core";
@@ -224,7 +223,7 @@ function standings({ policies }: Narrowed, { verdicts }: Decision, { seen }: Loo
     const { limit, remaining, allowed, reason, nextMs, fullMs, shadow } = verdict;
     return {
       policy: verdict.policy,
-      algorithm: nameOf(policy),
+      algorithm: policy.algorithm.name,
       identity: /\{(.*)\}/.exec(key ?? "")?.[1] ?? null,
       key: key ?? null,
       limit,
@@ -243,4 +242,3 @@ function standings({ policies }: Narrowed, { verdicts }: Decision, { seen }: Loo
 }
 
 /** An algorithm by the name of its maker. */
-export const nameOf = ({ algorithm }: Policy): string => algorithm.name;

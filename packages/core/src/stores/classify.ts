@@ -83,3 +83,10 @@ export const isNoScript = (error: unknown): boolean =>
 
 /** A server's errors begin with their code, and Node's carry one. Any other word may be part of a key. */
 const nodeCode = (text: string): string => /^[A-Z]{3,}\b|\bE[A-Z_]{4,}$/.exec(text)?.[0] ?? "no code";
+
+/** With the system's own word for it, where there is one: any other part of the error may quote what is nobody's business. */
+export function notConnected(trouble: unknown): StoreError {
+  const code = (trouble as NodeJS.ErrnoException | undefined)?.code;
+  const why = typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code) ? ` (${code})` : "";
+  return new StoreError("connection", `there is no connection to Redis${why}`);
+}

@@ -7,7 +7,7 @@ import { tellLate } from "../observe/channels.ts";
 import { decide as shippedDecide } from "../scripts/decide.ts";
 import { manage as shippedManage } from "../scripts/manage.ts";
 import { settle as shippedSettle } from "../scripts/settle.ts";
-import { classify } from "./classify.ts";
+import { classify, notConnected } from "./classify.ts";
 import {
   type Answer,
   answersOf,
@@ -26,6 +26,7 @@ import {
 import { functionRunner, libraryOf, loadLibrary } from "./functions.ts";
 import { runner, type Script } from "./scripts.ts";
 import { ServerClock } from "./server-clock.ts";
+import { timeIn, tooOld } from "./server-info.ts";
 import type { Changed, Check, Done, Move, Nonce, Store } from "./store.ts";
 
 /** What {@link redisStore} takes. */
@@ -128,12 +129,12 @@ export function redisStore(client: ScriptClient, options: RedisStoreOptions = {}
       else fail(new StoreError("overload", "too many requests wait for the first connection to Redis"));
     } else if (unfit) fail(unfit);
     else if (client.state === "ready") go();
-    else fail(notConnected());
+    else fail(whyNot());
   }
 
-  function notConnected(): StoreError {
+  function whyNot(): StoreError {
     const why = client.trouble === undefined ? undefined : classify(client.trouble);
-    return why?.reason === "denied" ? why : noConnectionToRedis(client.trouble);
+    return why?.reason === "denied" ? why : notConnected(client.trouble);
   }
 
   function decide(batch: readonly Check[], done: readonly Done[]): void {
@@ -287,25 +288,4 @@ function earliest(batch: readonly Check[]): number {
 
 function failAll(done: readonly Done[], error: StoreError): void {
   for (const each of done) each(error, undefined);
-}
-
-/** The scripts need Redis 7.0; Valkey calls itself Redis 7.2.4. A server that tells nothing is taken to be fit. */
-function tooOld(info: unknown): StoreError | undefined {
-  const version = /^redis_version:(\d+)\.(\S+)/m.exec(String(info));
-  if (!version || Number(version[1]) >= 7) return undefined;
-  const found = `the server is Redis ${version[1]}.${version[2]}`;
-  return new StoreError("server", `${found}; Redis 7.0 or Valkey 7.2 or newer is needed`);
-}
-
-/** The server's clock, µs, out of INFO. */
-/** With the system's own word for it, where there is one: any other part of the error may quote what is nobody's business. */
-function noConnectionToRedis(trouble: unknown): StoreError {
-  const code = (trouble as NodeJS.ErrnoException | undefined)?.code;
-  const why = typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code) ? ` (${code})` : "";
-  return new StoreError("connection", `there is no connection to Redis${why}`);
-}
-
-function timeIn(info: unknown): number | undefined {
-  const found = /^server_time_usec:(\d+)/m.exec(String(info));
-  return found ? Number(found[1]) : undefined;
 }
